@@ -1,0 +1,104 @@
+//! What a loader makes of a record, whatever its file looked like.
+
+use crate::Value;
+
+/// A named set of tasks with its two splits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    /// `mbppplus`, `math`, `gsm8k`, `minif2f`, `starter-math`, …, or a user's file's stem.
+    pub name: String,
+    /// Tasks to train on.
+    pub train: Vec<Task>,
+    /// Tasks held out for evaluation.
+    pub eval: Vec<Task>,
+}
+
+/// Which part of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// Tasks to train on.
+    Train,
+    /// Tasks held out for evaluation.
+    Eval,
+}
+
+/// One problem and what decides whether an answer to it is right.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// Unique in all data sets: `mbppplus/2`, `gsm8k/eval/17`.
+    pub id: String,
+    /// The problem's own text, before any prompt template.
+    pub question: String,
+    /// What decides.
+    pub spec: TaskSpec,
+}
+
+/// What decides whether an answer is right.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskSpec {
+    /// One final answer.
+    Math(MathTask),
+    /// A Python function.
+    Code(CodeTask),
+    /// A Lean proof.
+    Lean(LeanTask),
+}
+
+/// A question with one final answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MathTask {
+    /// The right answer, in LaTeX or plain text.
+    pub answer: String,
+}
+
+/// A Python function to write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodeTask {
+    /// The function that the completion must define.
+    pub entry_point: String,
+    /// A right program, where the data set has one; expected values are made from it in the verifier's own sandbox.
+    pub canonical: Option<String>,
+    /// Import lines of the record's tests (MBPP's `test_imports`).
+    pub imports: Vec<String>,
+    /// The example assertion shown in the paper's prompt (MBPP's `test_list[0]`).
+    pub example: Option<String>,
+    /// Calls of the entry point.
+    pub tests: Vec<CodeTest>,
+    /// Python statements that must run without an exception. Empty where `tests` already say it.
+    pub asserts: Vec<String>,
+    /// Absolute tolerance for floating-point results; 0 where the record asks for equality.
+    pub atol: f64,
+    /// How a result is compared with the expected value.
+    pub compare: Compare,
+}
+
+/// One call of the entry point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodeTest {
+    /// Positional arguments.
+    pub args: Vec<Value>,
+    /// The recorded result; `None` where only the canonical program can tell.
+    pub expected: Option<Value>,
+}
+
+/// How a result is compared with the expected value (EvalPlus's oracles).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// Equal, or within tolerance where floating-point.
+    Equal,
+    /// Both sides turned into sets first.
+    Set,
+    /// A bool is compared; anything else only for being `None` or not.
+    NotNone,
+}
+
+/// A theorem to prove in Lean 4.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeanTask {
+    /// Imports and options before the statement.
+    pub header: String,
+    /// The theorem up to and including `:= by`.
+    pub statement: String,
+}

@@ -1,0 +1,5 @@
+//! Runs untrusted programs. Knows neither tasks nor rewards: programs and encoded values in, encoded values out.
+
+pub mod sandbox;
+
+pub use sandbox::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError};

@@ -1,0 +1,126 @@
+//! The trait that every sandbox implements.
+
+use serde::{Deserialize, Serialize};
+
+/// Runs a candidate's Python program where it can harm nothing, and hands back what its function returned.
+///
+/// Everything said in [`Run`] was observed by the host; nothing is believed because the guest says so.
+pub trait Sandbox: Send + Sync {
+    /// What the verdicts made with this sandbox depend on; part of the cache key.
+    fn identity(&self) -> &Identity;
+
+    /// Executes `program.source` in a fresh instance, then calls `program.entry_point` once for each element of `program.calls`,
+    /// in order, in that same instance.
+    ///
+    /// # Errors
+    /// [`SandboxError`] where the sandbox itself failed: never for anything that the program did.
+    fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError>;
+
+    /// The two-instance form for tasks with test code. `tests` run one after another in a judge's instance in which
+    /// `program.entry_point` is a stub that calls out; the candidate's instance runs `program.source` and answers those calls with encoded values.
+    /// `program.calls` is not used. Each element of the answer says how one test ended: a [`Call::Returned`] with value
+    /// `null` where it ran without an exception.
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`].
+    fn run_tests(&self, program: &Program<'_>, prelude: &str, tests: &[String], limits: &Limits) -> Result<Run, SandboxError>;
+}
+
+/// What a verdict depends on besides the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// `wasm` or `docker`.
+    pub backend: String,
+    /// Version of the interpreter, for people: `CPython 3.15.0 (wasm32-wasip1)`.
+    pub interpreter: String,
+    /// BLAKE3 of the interpreter's artifact and of the guest harness, hexadecimal.
+    pub digest: String,
+}
+
+/// A candidate's program and the calls to make.
+#[derive(Debug, Clone, Copy)]
+pub struct Program<'a> {
+    /// Python source.
+    pub source: &'a str,
+    /// The function to call.
+    pub entry_point: &'a str,
+    /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
+    pub calls: &'a [String],
+}
+
+/// What one program may use. All are deterministic but `backstop`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Units of wasm fuel (about one a wasm instruction) for the program and all its calls together.
+    pub fuel: u64,
+    /// Bytes of the instance's linear memory.
+    pub memory: u64,
+    /// Bytes of standard output and error that are kept; more is dropped.
+    pub output: usize,
+    /// Bytes of one encoded value.
+    pub value: usize,
+    /// Wall-clock seconds after which a run is stopped as a failure of the sandbox, far beyond what `fuel` allows.
+    pub backstop: f64,
+}
+
+/// What happened in one instance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// How each call ended, as far as the run got: never longer than `program.calls`.
+    pub calls: Vec<Call>,
+    /// How the run ended.
+    pub end: End,
+    /// Fuel used, in all.
+    pub fuel: u64,
+    /// Highest size of the linear memory, in bytes.
+    pub peak_memory: u64,
+    /// The first bytes of what the program wrote to standard output, for people only.
+    pub stdout: String,
+}
+
+/// How one call of the entry point ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Call {
+    /// It returned; the value in the tagged JSON encoding.
+    Returned(String),
+    /// It raised: the exception's type and the start of its message.
+    Raised {
+        /// `ValueError`
+        kind: String,
+        /// The start of `str(exception)`.
+        message: String,
+    },
+    /// It returned a value whose encoding is longer or deeper than the limit.
+    TooLarge,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// Every call was made.
+    Completed,
+    /// The source did not compile or raised while it ran; or it does not define the entry point.
+    Unloadable {
+        /// `SyntaxError`
+        kind: String,
+        /// The start of the message.
+        message: String,
+    },
+    /// The fuel was used up.
+    OutOfFuel,
+    /// The memory limit was met.
+    OutOfMemory,
+    /// The guest left or trapped in some other way (exit, abort, stack overflow): what it was.
+    Died(String),
+}
+
+/// A failure of the sandbox itself, which says nothing about the program.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The sandbox cannot work on this machine until someone acts: what is missing, and the remedy.
+    #[error("{0}")]
+    Unusable(String),
+    /// Something went wrong this time; the same run may succeed later.
+    #[error("{0}")]
+    Transient(String),
+}

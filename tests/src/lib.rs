@@ -1,0 +1,1 @@
+//! End to end, wire conformance, attacks on the sandboxes, the architecture's invariants.

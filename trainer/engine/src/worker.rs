@@ -1,0 +1,208 @@
+//! The one thread that owns the device; others hold an [`Engine`] and send it commands with a reply channel.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use crate::{EngineError, Group, Sampling, TokenStats};
+
+/// Where to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Device {
+    /// A GPU where there is one that works, else the CPU.
+    #[default]
+    Auto,
+    /// This machine's processors.
+    Cpu,
+    /// The GPU of this number.
+    Cuda(usize),
+}
+
+/// What the engine may use.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct EngineOptions {
+    /// Where to compute.
+    pub device: Device,
+    /// Threads of the cpu backend; `None` takes one a physical processor.
+    pub threads: Option<usize>,
+    /// Tokens of key/value cache for generation; `None` takes what the requests at hand need, within memory.
+    pub kv_tokens: Option<usize>,
+    /// Most tokens of one training pack.
+    pub pack_tokens: Option<usize>,
+    /// Most sequences generated at once.
+    pub max_sequences: Option<usize>,
+}
+
+/// A prompt and the samples wanted of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GenerateRequest {
+    /// Token ids of the prompt; at least one. Computed once for all samples.
+    pub prompt: Arc<[u32]>,
+    /// One completion is drawn for each seed. A completion depends on the weights, the prompt, the sampling and its seed, not on what else is generated with it.
+    pub seeds: Vec<u64>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+    /// Most tokens of a completion, the end token included.
+    pub max_tokens: usize,
+    /// Token ids that end a completion; they belong to it.
+    pub stop_tokens: Vec<u32>,
+    /// Texts that end a completion. The token that completes one belongs to the completion; [`Completion::text`] ends before it.
+    pub stop_strings: Vec<String>,
+}
+
+/// A finished sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completion {
+    /// Index of the request.
+    pub request: usize,
+    /// Index of the seed in the request.
+    pub sample: usize,
+    /// Token ids, the end token included.
+    pub tokens: Vec<u32>,
+    /// Log-probability of each token under the sampling temperature, from the forward pass that sampled it.
+    pub logp: Vec<f32>,
+    /// Decoded text without special tokens, cut before a stop string.
+    pub text: String,
+    /// Why it ended.
+    pub finish: Finish,
+}
+
+/// Why a completion ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finish {
+    /// A stop token or a stop string.
+    Stop,
+    /// `max_tokens`, or the model's context.
+    Length,
+}
+
+/// Given per-token numbers of every completion (groups in order, completions in order), returns `dL/dlogp` for each of their tokens in the same shape.
+pub type Objective = Box<dyn FnOnce(&[TokenStats]) -> Result<Vec<Vec<f32>>, String> + Send>;
+
+/// One AdamW update (Loshchilov & Hutter 2019, decoupled weight decay) after clipping the gradient's global norm.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct AdamW {
+    /// Learning rate of this update.
+    pub lr: f32,
+    /// Decay of the first moment.
+    pub beta1: f32,
+    /// Decay of the second moment.
+    pub beta2: f32,
+    /// Added to the root of the second moment.
+    pub eps: f32,
+    /// Decoupled weight decay.
+    pub weight_decay: f32,
+    /// Largest global gradient norm; larger gradients are scaled down to it. Infinity leaves them.
+    pub clip_norm: f32,
+}
+
+/// What a training step did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepReport {
+    /// The numbers that the objective saw.
+    pub stats: Vec<TokenStats>,
+    /// Global gradient norm before clipping.
+    pub grad_norm: f64,
+    /// Time of the forward passes.
+    pub forward: Duration,
+    /// Time of the backward passes, recomputation included.
+    pub backward: Duration,
+    /// Time of clipping and AdamW.
+    pub optimiser: Duration,
+}
+
+/// A handle on the worker thread. Cheap to clone; the thread ends when the last handle is dropped.
+#[derive(Clone)]
+pub struct Engine {}
+
+impl Engine {
+    /// Loads a model (a GGUF file, or a folder with `config.json`, `tokenizer.json` and `*.safetensors`) and starts its worker.
+    pub fn open(model: &Path, options: EngineOptions) -> Result<Self, EngineError> {
+        let _ = (model, options);
+        unimplemented!()
+    }
+
+    /// Starts generating; completions come through the channel as they finish, in no particular order. The channel closes after the last one or an error.
+    /// Dropping the receiver cancels what is left.
+    pub fn generate(&self, requests: Vec<GenerateRequest>) -> mpsc::Receiver<Result<Completion, EngineError>> {
+        let _ = requests;
+        unimplemented!()
+    }
+
+    /// Per-token log-probabilities and entropies of given completions at `temperature`, groups in order, completions in order.
+    pub fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError> {
+        let _ = (groups, temperature);
+        unimplemented!()
+    }
+
+    /// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW.
+    /// Where the objective fails or the gradient is not finite, the weights stay as they were.
+    pub fn step(&self, groups: Vec<Group>, temperature: f32, objective: Objective, adamw: AdamW) -> Result<StepReport, EngineError> {
+        let _ = (groups, temperature, objective, adamw);
+        unimplemented!()
+    }
+
+    /// Writes the model as a Hugging Face checkpoint (safetensors, config, tokenizer, chat template) into a new folder; atomic.
+    pub fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
+        let _ = folder;
+        unimplemented!()
+    }
+
+    /// Writes weights, moments and the update count, to the bit, into one file; atomic.
+    pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
+        let _ = file;
+        unimplemented!()
+    }
+
+    /// Takes up the state that [`Engine::save_state`] wrote.
+    pub fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
+        let _ = file;
+        unimplemented!()
+    }
+
+    /// Token ids of a text. `special` adds what the tokenizer's post-processor adds (a BOS token, where the model has one) and reads special tokens written in the text.
+    pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
+        let _ = (text, special);
+        unimplemented!()
+    }
+
+    /// Text of token ids, special tokens left out.
+    pub fn decode(&self, tokens: &[u32]) -> Result<String, EngineError> {
+        let _ = tokens;
+        unimplemented!()
+    }
+
+    /// The model's chat template over `(role, content)` messages, with the generation prompt; an error where the model has no template.
+    pub fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
+        let _ = messages;
+        unimplemented!()
+    }
+
+    /// The model's own end-of-text tokens.
+    pub fn stop_tokens(&self) -> Vec<u32> {
+        unimplemented!()
+    }
+
+    /// Facts about the loaded model, for people and for run folders.
+    pub fn info(&self) -> &ModelInfo {
+        unimplemented!()
+    }
+}
+
+/// Facts about a loaded model.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ModelInfo {
+    /// Family: `llama`.
+    pub architecture: String,
+    /// Number of weights, a tied head counted once.
+    pub parameters: u64,
+    /// Longest sequence, in tokens.
+    pub context: usize,
+    /// Number of token ids.
+    pub vocabulary: usize,
+    /// The device in words.
+    pub device: String,
+    /// Bytes of weights, gradients and moments in memory.
+    pub bytes: u64,
+}

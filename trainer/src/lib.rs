@@ -1,0 +1,1 @@
+//! Reinforcement-learning fine-tuning of small language models: library and the rapid binary.

@@ -1,0 +1,1 @@
+//! Judges completions: library and the rapid-verifier service.
