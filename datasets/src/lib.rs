@@ -1,9 +1,26 @@
 //! Task records, loaders, splits, prompt templates, and the fetching of data, models and artifacts.
+//!
+//! - [`open`] turns a data set's files into [`Task`]s: `load/` has one file for each data set;
+//! - [`template`] turns a task into a prompt;
+//! - [`overlap()`] finds training prompts that also stand in the evaluation set;
+//! - [`manifest`] says what can be fetched, from where, with which checksum; [`fetch`] fetches it into the cache folder;
+//! - [`Value`] is a Python value, read from a literal or from tagged JSON.
 
 #![forbid(unsafe_code)]
 
+pub mod error;
+pub mod fetch;
+mod load;
+pub mod manifest;
+mod nearest;
+mod overlap;
 pub mod task;
+pub mod template;
 pub mod value;
 
+pub use error::DatasetError;
+pub use load::{NAMES, open};
+pub use overlap::overlap;
 pub use task::{CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, Split, Task, TaskSpec};
+pub use template::Template;
 pub use value::Value;

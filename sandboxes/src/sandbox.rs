@@ -57,10 +57,23 @@ pub struct Limits {
     pub memory: u64,
     /// Bytes of standard output and error that are kept; more is dropped.
     pub output: usize,
-    /// Bytes of one encoded value.
+    /// Bytes of one encoded value that are kept; see [`Call::Returned`].
     pub value: usize,
     /// Wall-clock seconds after which a run is stopped as a failure of the sandbox, far beyond what `fuel` allows.
     pub backstop: f64,
+}
+
+impl Default for Limits {
+    /// 20 G of fuel (some seconds of a core), 2 GiB of memory, 64 KiB of output, 16 MiB a value, 15 minutes as the backstop.
+    fn default() -> Self {
+        Limits {
+            fuel: 20_000_000_000,
+            memory: 2 << 30,
+            output: 64 << 10,
+            value: 16 << 20,
+            backstop: 900.0,
+        }
+    }
 }
 
 /// What happened in one instance.
@@ -81,7 +94,8 @@ pub struct Run {
 /// How one call of the entry point ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// It returned; the value in the tagged JSON encoding.
+    /// It returned; the value in the tagged JSON encoding. Where that is longer than [`Limits::value`] (or all values of the run together are
+    /// longer than 16 such), a digest of it stands here, `{"$digest":"…"}`: it equals only itself, and stands for the same values in every run.
     Returned(String),
     /// It raised: the exception's type and the start of its message.
     Raised {
@@ -90,7 +104,7 @@ pub enum Call {
         /// The start of `str(exception)`.
         message: String,
     },
-    /// It returned a value whose encoding is longer or deeper than the limit.
+    /// It returned a value that is nested too deeply to be encoded, or refers to itself.
     TooLarge,
 }
 

@@ -1,1 +1,7 @@
-//! End to end, wire conformance, attacks on the sandboxes, the architecture's invariants.
+//! What the end-to-end tests stand on: the repository's files, the built programs, and the artifacts that they need.
+
+#![forbid(unsafe_code)]
+
+pub mod artifacts;
+pub mod programs;
+pub mod repository;

@@ -1,1 +1,30 @@
 //! Reinforcement-learning fine-tuning of small language models: library and the rapid binary.
+//!
+//! Data flows one way, and so do the modules:
+//!
+//! ```text
+//! config ──▶ data ──prompts──▶ rollout ──groups──▶ run ──metrics, checkpoints──▶ report
+//!                               │   ▲               │
+//!                    completions▼   │rewards        ▼ numbers
+//!                              reward              algo
+//! ```
+//!
+//! [`config`] resolves a recipe once; [`data`] makes prompts of tasks and orders them; [`rollout`] samples completions from a
+//! [`policy::Policy`] and has them judged by [`reward`] as they finish; [`algo`] turns log-probabilities and rewards into the gradient
+//! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption.
+
+#![forbid(unsafe_code)]
+
+pub mod algo;
+pub mod aside;
+pub mod config;
+pub mod data;
+pub mod eval;
+pub mod passk;
+pub mod policy;
+pub mod report;
+pub mod reward;
+pub mod rollout;
+pub mod run;
+pub mod seed;
+pub mod stop;

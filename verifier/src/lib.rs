@@ -1,1 +1,32 @@
 //! Judges completions: library and the rapid-verifier service.
+//!
+//! ```text
+//! request ──▶ service ──▶ cache ──miss──▶ pool ──▶ graders ──▶ grade::{math, code, lean} ──▶ sandbox
+//! ```
+//!
+//! - [`service`] holds the routes ([`service::app`]) and the way of a batch through cache and queue;
+//! - [`registry`] holds the tasks that a request can name;
+//! - [`cache`] keeps verdicts by the digest of everything that they depend on;
+//! - [`pool`] has the worker threads and their fair, bounded queue;
+//! - [`graders`] says which grader can judge now, and why the others cannot;
+//! - [`grade`] decides: one module a kind of task;
+//! - [`score`] judges a file of samples without a server, [`passk`] estimates Pass@k from the verdicts;
+//! - [`config`] is the configuration file, [`setup`] makes a service of it.
+
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod config;
+pub mod grade;
+pub mod graders;
+pub mod metrics;
+pub mod passk;
+pub mod pool;
+pub mod registry;
+#[cfg(test)]
+mod scripted;
+pub mod score;
+pub mod service;
+pub mod setup;
+
+pub use service::{Service, Settings, app};

@@ -1,2 +1,77 @@
-//! Command line.
-fn main() {}
+//! Command line of `rapid-verifier`.
+
+#![forbid(unsafe_code)]
+
+mod cmd;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Decides whether completions are right: mathematics by comparison, Python in a sandbox.
+#[derive(Debug, Parser)]
+#[command(name = "rapid-verifier", version, propagate_version = true)]
+struct Cli {
+    /// What is logged to stderr: error, warn, info, debug or trace, or a filter such as verifier=debug
+    #[arg(long, global = true, env = "RAPID_LOG", default_value = "warn,verifier=info,rapid_verifier=info,sandboxes=info")]
+    log: String,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(cmd::serve::Args),
+    Score(cmd::score::Args),
+    Bench(cmd::bench::Args),
+    Fetch(cmd::fetch::Args),
+    Doctor(cmd::doctor::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Err(error) = log_to_stderr(&cli.log) {
+        eprintln!("error: --log {}: {error}", cli.log);
+        return ExitCode::from(2);
+    }
+    let done = match cli.command {
+        Command::Serve(args) => cmd::serve::run(args),
+        Command::Score(args) => cmd::score::run(args),
+        Command::Bench(args) => cmd::bench::run(args),
+        Command::Fetch(args) => cmd::fetch::run(args),
+        Command::Doctor(args) => cmd::doctor::run(args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseError> {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.clone().render_long_help().to_string();
+            assert!(help.contains("Examples:") && help.contains("rapid-verifier"), "{}", command.get_name());
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::sample::Sampling;
+
 /// A prompt and completions of it. The prompt is computed once for all of them, forward and backward.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
@@ -46,4 +48,74 @@ pub struct Batch {
     pub rows: Vec<usize>,
     /// Who attends to whom. Covers every token exactly once.
     pub spans: Vec<Span>,
+}
+
+/// How the token after a row of the batch is drawn. The same draw from the same logits gives the same token, whatever is drawn beside it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draw {
+    /// Temperature and cut-offs.
+    pub sampling: Sampling,
+    /// The sample's seed.
+    pub seed: u64,
+    /// Number of the token in its completion, from 0: the counter of the sample's random stream.
+    pub index: u64,
+}
+
+/// A drawn token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampled {
+    /// Token id.
+    pub token: u32,
+    /// Its log-probability under the temperature alone; at temperature 0, that at temperature 1.
+    pub logp: f32,
+}
+
+impl Batch {
+    /// Whether the batch fits together: every token in exactly one span, spans no longer than what they attend to, rows inside a store of `store_rows`.
+    /// The error says what is wrong.
+    pub fn check(&self, store_rows: usize) -> Result<(), String> {
+        let tokens = self.tokens.len();
+        if self.positions.len() != tokens || self.rows.len() != tokens {
+            return Err(format!(
+                "a batch of {tokens} tokens has {} positions and {} rows",
+                self.positions.len(),
+                self.rows.len()
+            ));
+        }
+        let outside = |row: usize, n: usize| row.checked_add(n).is_none_or(|end| end > store_rows);
+        if let Some(row) = self.rows.iter().find(|row| outside(**row, 1)) {
+            return Err(format!(
+                "row {row} lies outside a key/value store of {store_rows}"
+            ));
+        }
+        let mut covered = vec![false; tokens];
+        for span in &self.spans {
+            let end = span.q_start.checked_add(span.q_len);
+            let Some(range) = end.and_then(|end| covered.get_mut(span.q_start..end)) else {
+                return Err(format!(
+                    "a span of {} tokens at {} lies outside a batch of {tokens}",
+                    span.q_len, span.q_start
+                ));
+            };
+            if range.iter().any(|seen| *seen) {
+                return Err(format!("the token {} lies in two spans", span.q_start));
+            }
+            range.fill(true);
+            if let Some((row, n)) = span.kv.iter().find(|(row, n)| outside(*row, *n)) {
+                return Err(format!(
+                    "rows {row} to {row} + {n} lie outside a key/value store of {store_rows}"
+                ));
+            }
+            if span.kv.iter().map(|(_, n)| n).sum::<usize>() < span.q_len {
+                return Err(format!(
+                    "a span of {} tokens sees fewer keys than its own",
+                    span.q_len
+                ));
+            }
+        }
+        if covered.contains(&false) {
+            return Err("a token of the batch lies in no span".into());
+        }
+        Ok(())
+    }
 }

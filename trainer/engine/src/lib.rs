@@ -2,12 +2,20 @@
 //!
 //! Knows neither HTTP nor rewards. [`Engine`] is the whole of it for its users: a handle on the one thread that owns the device.
 
+pub mod backend;
 pub mod batch;
+pub mod config;
 pub mod error;
+mod infer;
+pub mod load;
+mod memory;
+pub mod model;
 pub mod sample;
+pub mod text;
+pub mod train;
 pub mod worker;
 
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
 pub use sample::Sampling;
-pub use worker::{AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, Objective, StepReport};
+pub use worker::{AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, ModelInfo, Objective, StepReport};

@@ -1,6 +1,12 @@
 //! Temperature, cut-offs, seeds and log-probabilities of sampled tokens.
+//!
+//! [`draw`] is the reference that every backend's sampler answers to. It takes no state: the random number of a sample's `index`-th token is a
+//! function of the sample's seed and that index ([`uniform`]), so a completion does not depend on what is generated beside it, and a sample that was
+//! interrupted goes on as if it had not been.
 
 use serde::{Deserialize, Serialize};
+
+use crate::batch::{Draw, Sampled};
 
 /// How the next token is drawn.
 ///
@@ -21,6 +27,349 @@ pub struct Sampling {
 
 impl Default for Sampling {
     fn default() -> Self {
-        Self { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0 }
+        Self {
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+        }
+    }
+}
+
+impl Sampling {
+    /// The likeliest token each time.
+    pub fn greedy() -> Self {
+        Self {
+            temperature: 0.0,
+            ..Self::default()
+        }
+    }
+
+    /// Whether tokens are drawn from a part of the vocabulary only.
+    pub fn has_cutoff(&self) -> bool {
+        self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0
+    }
+
+    /// Refuses settings out of range; the error names the setting and its range.
+    pub fn check(&self) -> Result<(), String> {
+        let Self {
+            temperature,
+            top_p,
+            min_p,
+            ..
+        } = *self;
+        if !(temperature >= 0.0 && temperature.is_finite()) {
+            return Err(format!(
+                "the sampling temperature is {temperature}; it is a number from 0 upwards"
+            ));
+        }
+        if !(top_p > 0.0 && top_p <= 1.0) {
+            return Err(format!("top_p is {top_p}; it lies above 0 and up to 1"));
+        }
+        if !(0.0..=1.0).contains(&min_p) {
+            return Err(format!("min_p is {min_p}; it lies between 0 and 1"));
+        }
+        Ok(())
+    }
+}
+
+/// The logits held a NaN, an infinity above, or nothing but infinities below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the model's logits are not finite; a learning rate that is too high is the usual cause")]
+pub struct NotFinite;
+
+/// Draws a token from one row of logits.
+///
+/// The row is walked in order of token ids (with a cut-off: of falling probability, then of ids) and the first token whose cumulated weight exceeds
+/// `uniform · total` is taken. Weights are f32 exponentials, sums are f64 in that same order.
+pub fn draw(logits: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
+    let (best, max) = likeliest(logits)?;
+    let sampling = &draw.sampling;
+    let greedy = sampling.temperature == 0.0;
+    let temperature = if greedy { 1.0 } else { sampling.temperature };
+    let weight = |logit: f32| ((logit - max) / temperature).exp();
+    let total: f64 = logits.iter().map(|&l| f64::from(weight(l))).sum();
+    let token = if greedy {
+        best
+    } else if sampling.has_cutoff() {
+        let kept = cut_off(logits, sampling, weight);
+        let total: f64 = kept.iter().map(|&(_, w)| f64::from(w)).sum();
+        pick(kept.into_iter(), uniform(draw.seed, draw.index) * total).unwrap_or(best)
+    } else {
+        let weights = (0..).zip(logits.iter().map(|&l| weight(l)));
+        pick(weights, uniform(draw.seed, draw.index) * total).unwrap_or(best)
+    };
+    let z = f64::from((logits[token as usize] - max) / temperature);
+    Ok(Sampled {
+        token,
+        logp: (z - total.ln()) as f32,
+    })
+}
+
+/// The largest logit, with the lowest id that has it.
+fn likeliest(logits: &[f32]) -> Result<(u32, f32), NotFinite> {
+    let (mut best, mut max) = (0, f32::NEG_INFINITY);
+    for (id, &logit) in (0..).zip(logits) {
+        if logit > max {
+            (best, max) = (id, logit);
+        } else if logit.is_nan() {
+            return Err(NotFinite);
+        }
+    }
+    if max.is_finite() {
+        Ok((best, max))
+    } else {
+        Err(NotFinite)
+    }
+}
+
+/// The first token whose cumulated weight exceeds the target; the last one with any weight where rounding leaves none.
+fn pick(weights: impl Iterator<Item = (u32, f32)>, target: f64) -> Option<u32> {
+    let mut cumulated = 0.0;
+    let mut last = None;
+    for (token, weight) in weights {
+        cumulated += f64::from(weight);
+        if weight > 0.0 {
+            last = Some(token);
+            if cumulated > target {
+                break;
+            }
+        }
+    }
+    last
+}
+
+/// Tokens that the cut-offs leave, with their weights, likeliest first; at least one.
+fn cut_off(logits: &[f32], sampling: &Sampling, weight: impl Fn(f32) -> f32) -> Vec<(u32, f32)> {
+    let mut kept: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
+    let falling = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    if (1..kept.len()).contains(&sampling.top_k) {
+        kept.select_nth_unstable_by(sampling.top_k - 1, falling);
+        kept.truncate(sampling.top_k);
+    }
+    for (_, value) in &mut kept {
+        *value = weight(*value);
+    }
+    kept.sort_unstable_by(falling);
+    if sampling.top_p < 1.0 {
+        let total: f64 = kept.iter().map(|&(_, w)| f64::from(w)).sum();
+        let wanted = f64::from(sampling.top_p) * total;
+        let mut cumulated = 0.0;
+        let reached = kept.iter().position(|&(_, w)| {
+            cumulated += f64::from(w);
+            cumulated >= wanted
+        });
+        kept.truncate(reached.map_or(kept.len(), |last| last + 1));
+    }
+    if sampling.min_p > 0.0 {
+        // The likeliest token's weight is 1.
+        let passing = kept.partition_point(|&(_, w)| w >= sampling.min_p);
+        kept.truncate(passing.max(1));
+    }
+    kept
+}
+
+/// A number strictly between 0 and 1, a function of its arguments alone: 53 bits of Philox4x32-10 (Salmon et al. 2011) with the seed as its key and the index
+/// as its counter.
+pub fn uniform(seed: u64, index: u64) -> f64 {
+    let [a, b, _, _] = philox([index as u32, (index >> 32) as u32, 0, 0], seed);
+    let bits = (u64::from(a) << 32 | u64::from(b)) >> 11;
+    (bits as f64 + 0.5) / (1u64 << 53) as f64
+}
+
+fn philox(mut counter: [u32; 4], seed: u64) -> [u32; 4] {
+    let mut key = [seed as u32, (seed >> 32) as u32];
+    for _ in 0..10 {
+        let [a, b, c, d] = counter;
+        let low = u64::from(a) * 0xD251_1F53;
+        let high = u64::from(c) * 0xCD9E_8D57;
+        counter = [
+            (high >> 32) as u32 ^ b ^ key[0],
+            high as u32,
+            (low >> 32) as u32 ^ d ^ key[1],
+            low as u32,
+        ];
+        key = [
+            key[0].wrapping_add(0x9E37_79B9),
+            key[1].wrapping_add(0xBB67_AE85),
+        ];
+    }
+    counter
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sampled(logits: &[f32], sampling: Sampling, seed: u64, index: u64) -> Sampled {
+        let request = Draw {
+            sampling,
+            seed,
+            index,
+        };
+        draw(logits, &request).unwrap()
+    }
+
+    #[test]
+    fn random_numbers_are_those_of_the_philox_paper() {
+        assert_eq!(
+            philox([0; 4], 0),
+            [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
+        );
+        assert_eq!(
+            philox([u32::MAX; 4], u64::MAX),
+            [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
+        );
+    }
+
+    /// Σ (observed − expected)² / expected over the tokens, and the number of draws outside `probabilities`' support.
+    fn chi_square(logits: &[f32], probabilities: &[f64], sampling: Sampling) -> (f64, usize) {
+        let draws = 200_000;
+        let mut counts = vec![0usize; logits.len()];
+        for i in 0..draws {
+            let token = sampled(logits, sampling, i % 100, i / 100).token;
+            counts[token as usize] += 1;
+        }
+        let mut statistic = 0.0;
+        let mut outside = 0;
+        for (&count, &p) in counts.iter().zip(probabilities) {
+            if p > 0.0 {
+                let expected = p * draws as f64;
+                statistic += (count as f64 - expected).powi(2) / expected;
+            } else {
+                outside += count;
+            }
+        }
+        (statistic, outside)
+    }
+
+    fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
+        let weights: Vec<f64> = logits
+            .iter()
+            .map(|&l| (f64::from(l) / temperature).exp())
+            .collect();
+        let total: f64 = weights.iter().sum();
+        weights.iter().map(|w| w / total).collect()
+    }
+
+    const LOGITS: [f32; 8] = [0.5, -1.0, 2.0, 1.9, 0.0, -3.0, 1.0, 0.5];
+
+    #[test]
+    fn frequencies_follow_the_softmax_of_logits_over_temperature() {
+        for temperature in [0.5f32, 0.9, 1.0, 2.0] {
+            let sampling = Sampling {
+                temperature,
+                ..Sampling::default()
+            };
+            let expected = softmax(&LOGITS, f64::from(temperature));
+            let (statistic, _) = chi_square(&LOGITS, &expected, sampling);
+            // 7 degrees of freedom: 24.3 is exceeded once in 1,000.
+            assert!(statistic < 24.3, "T {temperature}: {statistic}");
+        }
+    }
+
+    #[test]
+    fn cut_offs_keep_the_likeliest_tokens_and_renormalise() {
+        let all = softmax(&LOGITS, 1.0);
+        let keep = |ids: &[usize]| {
+            let total: f64 = ids.iter().map(|&i| all[i]).sum();
+            let mut kept = vec![0.0; all.len()];
+            for &i in ids {
+                kept[i] = all[i] / total;
+            }
+            kept
+        };
+        let base = Sampling::default();
+        let cases = [
+            (Sampling { top_k: 3, ..base }, keep(&[2, 3, 6])),
+            // Among equals (0 and 7) the lower id goes first.
+            (Sampling { top_k: 4, ..base }, keep(&[2, 3, 6, 0])),
+            (Sampling { top_p: 0.6, ..base }, keep(&[2, 3])),
+            (Sampling { top_p: 0.7, ..base }, keep(&[2, 3, 6])),
+            (Sampling { min_p: 0.3, ..base }, keep(&[2, 3, 6])),
+            // top_p looks at what top_k left: 2 and 3 are 0.84 of the four.
+            (
+                Sampling {
+                    top_k: 3,
+                    top_p: 0.7,
+                    ..base
+                },
+                keep(&[2, 3]),
+            ),
+        ];
+        for (sampling, expected) in cases {
+            let (statistic, outside) = chi_square(&LOGITS, &expected, sampling);
+            assert_eq!(outside, 0, "{sampling:?}");
+            assert!(statistic < 16.3, "{sampling:?}: {statistic}");
+        }
+    }
+
+    #[test]
+    fn temperature_0_takes_the_lowest_id_of_the_likeliest() {
+        let got = sampled(&[1.0, 3.0, 3.0, 2.0], Sampling::greedy(), 7, 0);
+        assert_eq!(got.token, 1);
+        let expected = softmax(&[1.0, 3.0, 3.0, 2.0], 1.0)[1].ln();
+        assert!((f64::from(got.logp) - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn logits_that_are_not_finite_are_refused() {
+        let request = Draw {
+            sampling: Sampling::default(),
+            seed: 0,
+            index: 0,
+        };
+        for bad in [
+            vec![0.0, f32::NAN],
+            vec![f32::INFINITY, 0.0],
+            vec![f32::NEG_INFINITY; 2],
+            vec![],
+        ] {
+            assert_eq!(draw(&bad, &request), Err(NotFinite));
+        }
+        assert_eq!(draw(&[f32::NEG_INFINITY, 0.0], &request).unwrap().token, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_drawn_token_has_the_log_probability_of_its_softmax(
+            logits in prop::collection::vec(-30f32..30.0, 1..200),
+            temperature in 0.05f32..3.0,
+            seed: u64,
+            index: u64,
+        ) {
+            let sampling = Sampling { temperature, ..Sampling::default() };
+            let got = sampled(&logits, sampling, seed, index);
+            let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+            let t = f64::from(temperature);
+            let total: f64 = logits.iter().map(|&l| ((f64::from(l) - max) / t).exp()).sum();
+            let expected = (f64::from(logits[got.token as usize]) - max) / t - total.ln();
+            prop_assert!((f64::from(got.logp) - expected).abs() < 1e-4 * (1.0 + expected.abs()));
+        }
+
+        #[test]
+        fn cut_offs_never_leave_nothing(
+            logits in prop::collection::vec(-50f32..50.0, 1..100),
+            temperature in 0.01f32..3.0,
+            top_k in 0usize..120,
+            top_p in 0.001f32..=1.0,
+            min_p in 0f32..=1.0,
+            seed: u64,
+        ) {
+            let sampling = Sampling { temperature, top_k, top_p, min_p };
+            prop_assert!(sampling.check().is_ok());
+            let token = sampled(&logits, sampling, seed, 0).token as usize;
+            let likelier = logits.iter().filter(|&&l| l > logits[token]).count();
+            prop_assert!(top_k == 0 || likelier < top_k);
+        }
+
+        #[test]
+        fn the_random_number_lies_strictly_between_0_and_1(seed: u64, index: u64) {
+            let u = uniform(seed, index);
+            prop_assert!(u > 0.0 && u < 1.0);
+            prop_assert_ne!(u, uniform(seed, index.wrapping_add(1)));
+        }
     }
 }

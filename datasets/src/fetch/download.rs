@@ -1,0 +1,222 @@
+//! One file over HTTP, resumed where it broke off.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use reqwest::header::{AUTHORIZATION, CONTENT_RANGE, RANGE};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use tokio::io::AsyncWriteExt as _;
+
+use super::Progress;
+use super::error::{Failure, explain};
+
+/// How often a download that makes no headway is tried.
+const ATTEMPTS: u32 = 5;
+
+/// A file to download.
+pub(super) struct Remote<'a> {
+    pub(super) url: &'a str,
+    /// For the progress display and for errors.
+    pub(super) label: &'a str,
+    pub(super) token: Option<&'a str>,
+    /// Bytes, where they are known beforehand.
+    pub(super) size: Option<u64>,
+}
+
+impl Remote<'_> {
+    fn request(&self, client: &Client) -> RequestBuilder {
+        let request = client.get(self.url);
+        match self.token {
+            Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+            None => request,
+        }
+    }
+}
+
+/// An HTTP client that gives up on a host that doesn't answer within `connect`.
+pub(super) fn client(connect: Duration) -> Result<Client, String> {
+    // A second installation of the same provider fails, which is what every call but the first wants.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .connect_timeout(connect)
+        .read_timeout(Duration::from_secs(30))
+        .user_agent(concat!("rapid/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|e| {
+            format!(
+                "No HTTPS client could be made ({}); on Debian, install the package ca-certificates.",
+                explain(e)
+            )
+        })
+}
+
+/// What to do after one request.
+enum Step {
+    Done,
+    /// Try again; the text is what to report if it was the last attempt.
+    Again(String),
+}
+
+/// Downloads into `part`, going on after the bytes that it holds. A broken connection is taken up again; attempts are
+/// counted anew whenever bytes came.
+pub(super) async fn download(
+    client: &Client,
+    remote: &Remote<'_>,
+    part: &Path,
+    backoff: Duration,
+    progress: &dyn Progress,
+) -> Result<(), Failure> {
+    let mut failed = 0;
+    loop {
+        let before = length(part);
+        match attempt(client, remote, part, progress).await? {
+            Step::Done => return Ok(()),
+            Step::Again(reason) => {
+                failed = if length(part) > before { 1 } else { failed + 1 };
+                if failed >= ATTEMPTS {
+                    return Err(Failure::Source(format!(
+                        "{} broke off {ATTEMPTS} times ({reason}); check the connection and run the command again.",
+                        remote.label
+                    )));
+                }
+                tokio::time::sleep(backoff * 2u32.pow(failed - 1)).await;
+            }
+        }
+    }
+}
+
+fn length(part: &Path) -> u64 {
+    std::fs::metadata(part).map_or(0, |m| m.len())
+}
+
+async fn attempt(
+    client: &Client,
+    remote: &Remote<'_>,
+    part: &Path,
+    progress: &dyn Progress,
+) -> Result<Step, Failure> {
+    let mut have = length(part);
+    if let Some(size) = remote.size {
+        if have == size && size > 0 {
+            return Ok(Step::Done);
+        }
+        if have > size {
+            have = 0;
+        }
+    }
+    let mut request = remote.request(client);
+    if have > 0 {
+        request = request.header(RANGE, format!("bytes={have}-"));
+    }
+    let response = match request.send().await {
+        Ok(response) => response,
+        Err(e) if e.is_connect() => return Err(Failure::Source(unreachable_host(remote.url, e))),
+        Err(e) => return Ok(Step::Again(explain(e))),
+    };
+    match response.status() {
+        StatusCode::OK => have = 0,
+        StatusCode::PARTIAL_CONTENT if continues_at(&response) == Some(have) => {}
+        StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
+            // Not the bytes that were asked for: from the beginning, then.
+            std::fs::write(part, []).map_err(|e| Failure::local(part, e))?;
+            return Ok(Step::Again(
+                "the server sent other bytes than it was asked for".to_owned(),
+            ));
+        }
+        status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+            return Ok(Step::Again(format!("the server answered {status}")));
+        }
+        status => return Err(Failure::Source(refusal(remote.label, status))),
+    }
+    let total = remote
+        .size
+        .or_else(|| response.content_length().map(|n| n + have));
+    progress.begin(remote.label, total, have);
+    let outcome = receive(response, part, have, remote.size, progress).await;
+    progress.end();
+    outcome
+}
+
+/// Writes the response's body after the first `have` bytes of `part`.
+async fn receive(
+    response: Response,
+    part: &Path,
+    mut have: u64,
+    size: Option<u64>,
+    progress: &dyn Progress,
+) -> Result<Step, Failure> {
+    let local = |e| Failure::local(part, e);
+    let mut file = tokio::fs::OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(have == 0)
+        .append(have > 0)
+        .open(part)
+        .await
+        .map_err(local)?;
+    let mut body = response.bytes_stream();
+    let mut broken = None;
+    while let Some(chunk) = body.next().await {
+        let chunk = match chunk {
+            Ok(chunk) => chunk,
+            Err(e) => {
+                broken = Some(explain(e));
+                break;
+            }
+        };
+        have += chunk.len() as u64;
+        if size.is_some_and(|size| have > size) {
+            return Err(Failure::Source(format!(
+                "{} is longer than the {} bytes that it should have; the source may have changed.",
+                part.display(),
+                size.unwrap_or(0)
+            )));
+        }
+        file.write_all(&chunk).await.map_err(local)?;
+        progress.advance(chunk.len() as u64);
+    }
+    file.flush().await.map_err(local)?;
+    file.sync_all().await.map_err(local)?;
+    Ok(match (broken, size) {
+        (Some(reason), _) => Step::Again(reason),
+        (None, Some(size)) if have < size => {
+            Step::Again(format!("only {have} of {size} bytes came"))
+        }
+        (None, _) => Step::Done,
+    })
+}
+
+/// The offset of the first byte of a partial response: `bytes 100-199/200`.
+fn continues_at(response: &Response) -> Option<u64> {
+    let range = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
+    range
+        .strip_prefix("bytes ")?
+        .split('-')
+        .next()?
+        .parse()
+        .ok()
+}
+
+pub(super) fn unreachable_host(url: &str, error: reqwest::Error) -> String {
+    let host = reqwest::Url::parse(url)
+        .ok()
+        .and_then(|url| url.host_str().map(str::to_owned))
+        .unwrap_or_else(|| url.to_owned());
+    format!(
+        "{host} cannot be reached ({}); check the network, or set HTTPS_PROXY.",
+        explain(error)
+    )
+}
+
+pub(super) fn refusal(label: &str, status: StatusCode) -> String {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => format!(
+            "{label} answered {status}: accept the terms of the repository on its page, and set HF_TOKEN to a token that may read it."
+        ),
+        StatusCode::NOT_FOUND => {
+            format!("{label} does not exist there ({status}); check the name and the revision.")
+        }
+        _ => format!("{label} answered {status}."),
+    }
+}

@@ -1,0 +1,110 @@
+//! The cache folder: where a name's files lie, and whether they are all there.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+use crate::manifest::{self, File};
+
+/// The file in a fetched folder that says where it came from.
+pub(super) const RECEIPT: &str = "fetched.json";
+
+/// Where a folder's files came from, and what they were then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Receipt {
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    /// For people: `hub OWNER/NAME@COMMIT`.
+    pub(super) source: String,
+    pub(super) files: Vec<ReceivedFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ReceivedFile {
+    pub(super) path: String,
+    pub(super) size: u64,
+    pub(super) sha256: String,
+}
+
+/// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` here.
+#[must_use]
+pub fn home() -> PathBuf {
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(home) = variable("RAPID_HOME") {
+        return home;
+    }
+    let platform = if cfg!(windows) {
+        variable("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        std::env::home_dir().map(|home| home.join("Library/Caches"))
+    } else {
+        variable("XDG_CACHE_HOME")
+            .filter(|path| path.is_absolute())
+            .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
+    };
+    platform.map_or_else(|| PathBuf::from(".rapid"), |cache| cache.join("rapid"))
+}
+
+/// Where a name's files lie once they are fetched.
+#[must_use]
+pub fn folder(kind: Kind, name: &str) -> PathBuf {
+    folder_in(&home(), kind, name)
+}
+
+pub(super) fn folder_in(home: &Path, kind: Kind, name: &str) -> PathBuf {
+    home.join(kind.folder()).join(folder_name(name))
+}
+
+/// A hub repository's name as one folder name: `owner--name`.
+pub(super) fn folder_name(name: &str) -> String {
+    let name = name.replace(['/', '\\'], "--");
+    match name.as_str() {
+        "" | "." | ".." => "_".to_owned(),
+        _ => name,
+    }
+}
+
+/// The folder with a name's files, if they are all there with their right sizes. Checksums were compared when they were
+/// fetched.
+#[must_use]
+pub fn locate(kind: Kind, name: &str) -> Option<PathBuf> {
+    locate_in(&home(), kind, name)
+}
+
+pub(super) fn locate_in(home: &Path, kind: Kind, name: &str) -> Option<PathBuf> {
+    let files = manifest::find(kind, name)
+        .map(|m| m.files)
+        .unwrap_or_default();
+    complete(&folder_in(home, kind, name), &files)
+}
+
+/// `folder`, if it holds `files`, or, where the manifest names none, those of its receipt.
+pub(super) fn complete(folder: &Path, files: &[File]) -> Option<PathBuf> {
+    let is_there = |path: &str, size: u64| {
+        std::fs::metadata(folder.join(path)).is_ok_and(|m| m.is_file() && m.len() == size)
+    };
+    let all = if files.is_empty() {
+        let receipt = std::fs::read(folder.join(RECEIPT)).ok()?;
+        let receipt: Receipt = serde_json::from_slice(&receipt).ok()?;
+        !receipt.files.is_empty()
+            && receipt
+                .files
+                .iter()
+                .all(|file| is_there(&file.path, file.size))
+    } else {
+        files.iter().all(|file| is_there(&file.path, file.size))
+    };
+    all.then(|| folder.to_owned())
+}
+
+/// Whether a path from a manifest or a hub stays in the folder that it is joined to.
+pub(super) fn is_inside(path: &str) -> bool {
+    !path.is_empty()
+        && !path.contains(['\\', ':', '\0'])
+        && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}

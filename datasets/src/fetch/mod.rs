@@ -1,0 +1,70 @@
+//! Fetching models, data sets and sandboxes into the cache folder.
+//!
+//! A name is fetched into `$RAPID_HOME/{models,datasets,sandboxes}/NAME/`, at once or not at all: its files are put together and
+//! checked in a folder beside it, which is renamed at the end. `fetched.json` in it records the source, the hub's commit
+//! and each file's size and SHA-256. Every file with a checksum in the manifest must match it. A file of a hub repository
+//! that the manifest has no checksum for is held to the one that the hub publishes for that commit (large files), or to
+//! its size there (small ones).
+
+mod download;
+mod error;
+mod folder;
+mod hub;
+mod progress;
+mod pypi;
+mod source;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::FetchError;
+pub use folder::{folder, home, locate};
+pub use progress::{Progress, Quiet, Terminal};
+pub use source::Fetcher;
+
+/// What is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A language model.
+    Model,
+    /// A data set.
+    Dataset,
+    /// What a sandbox runs on.
+    Sandbox,
+}
+
+impl Kind {
+    /// The word before the colon on the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Model => "model",
+            Kind::Dataset => "dataset",
+            Kind::Sandbox => "sandbox",
+        }
+    }
+
+    /// The folder in the cache.
+    fn folder(self) -> &'static str {
+        match self {
+            Kind::Model => "models",
+            Kind::Dataset => "datasets",
+            Kind::Sandbox => "sandboxes",
+        }
+    }
+}
+
+/// Fetches what is not there yet, and returns its folder.
+///
+/// The sources of the manifest are tried in order. Hub addresses honour `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE`. A
+/// name with a slash is a repository of the hub. A second process that fetches the same name waits for the first.
+///
+/// # Errors
+/// [`FetchError`] with what every source said.
+pub async fn fetch(kind: Kind, name: &str, progress: &dyn Progress) -> Result<PathBuf, FetchError> {
+    Fetcher::from_environment()
+        .fetch(kind, name, progress)
+        .await
+}

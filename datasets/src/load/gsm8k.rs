@@ -1,0 +1,40 @@
+//! GSM8K: 7,473 word problems to train on, 1,319 to evaluate on.
+
+use std::path::{Path, PathBuf};
+
+use super::record;
+use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
+
+pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
+    let [train, eval] = super::files_in("gsm8k", places, ["train.jsonl", "eval.jsonl"])?;
+    Ok(Dataset {
+        name: "gsm8k".to_owned(),
+        train: tasks(&train, "train")?,
+        eval: tasks(&eval, "eval")?,
+    })
+}
+
+/// The final answer stands after `####`, with commas between thousands.
+fn tasks(path: &Path, split: &str) -> Result<Vec<Task>, DatasetError> {
+    record::read(path)?
+        .iter()
+        .map(|record| {
+            let solution = record.text("answer")?;
+            let (_, answer) = solution.rsplit_once("####").ok_or_else(|| {
+                record.error(
+                    "answer",
+                    "the final answer is expected after `####`, which is missing",
+                )
+            })?;
+            let answer = answer.trim().replace(',', "");
+            if answer.is_empty() {
+                return Err(record.error("answer", "nothing stands after `####`"));
+            }
+            Ok(Task {
+                id: format!("gsm8k/{split}/{}", record.line),
+                question: record.text("question")?.to_owned(),
+                spec: TaskSpec::Math(MathTask { answer }),
+            })
+        })
+        .collect()
+}

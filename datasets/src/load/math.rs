@@ -1,0 +1,49 @@
+//! MATH as PRM800K divides it: 12,000 problems to train on, MATH-500 to evaluate on.
+
+use std::path::{Path, PathBuf};
+
+use super::record;
+use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
+
+pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
+    let [train, eval] = super::files_in("math", places, ["train.jsonl", "eval.jsonl"])?;
+    Ok(Dataset {
+        name: "math".to_owned(),
+        train: tasks(&train)?,
+        eval: tasks(&eval)?,
+    })
+}
+
+/// The tasks of one file. Records whose answer is empty or `None`, a flaw that the training file is known for, are left
+/// out with a warning: whatever a model answers, they would only punish it.
+fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
+    let mut left_out = Vec::new();
+    let mut tasks = Vec::new();
+    for record in record::read(path)? {
+        let id = match record.optional_text("unique_id")? {
+            Some(id) => format!("math/{id}"),
+            None => format!("math/line-{}", record.line),
+        };
+        let answer = record.text("answer")?.trim();
+        if answer.is_empty() || answer == "None" {
+            left_out.push(id);
+            continue;
+        }
+        tasks.push(Task {
+            id,
+            question: record.text("problem")?.to_owned(),
+            spec: TaskSpec::Math(MathTask {
+                answer: answer.to_owned(),
+            }),
+        });
+    }
+    if !left_out.is_empty() {
+        tracing::warn!(
+            "{}: {} record(s) without a right answer are left out: {}",
+            path.display(),
+            left_out.len(),
+            left_out.join(", ")
+        );
+    }
+    Ok(tasks)
+}

@@ -1,0 +1,152 @@
+//! MBPP+ in the Hugging Face record form: a test program that holds inputs and results as Python literals.
+//!
+//! The paper's split: ids sorted, the first 264 (2 to 593) to train on, the last 114 (594 to 809) to evaluate on.
+
+use std::path::{Path, PathBuf};
+
+use super::evalplus;
+use super::record::{self, Record};
+use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
+
+pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
+    let hugging_face = super::files_in("mbppplus", places, ["train.jsonl", "eval.jsonl"]);
+    match hugging_face {
+        Ok([train, eval]) => Ok(Dataset {
+            name: "mbppplus".to_owned(),
+            train: tasks(&train)?,
+            eval: tasks(&eval)?,
+        }),
+        // The other form serves where this one is absent; where both are, the error names this one's files.
+        Err(missing) => match super::files_in("mbppplus", places, [evalplus::FILE]) {
+            Ok([file]) => evalplus::open(&file),
+            Err(_) => Err(missing),
+        },
+    }
+}
+
+pub(super) fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
+    let mut tasks = record::read(path)?
+        .iter()
+        .map(task)
+        .collect::<Result<Vec<_>, _>>()?;
+    tasks.sort_by_key(|(number, _)| *number);
+    Ok(tasks.into_iter().map(|(_, task)| task).collect())
+}
+
+fn task(record: &Record) -> Result<(u64, Task), DatasetError> {
+    let number = match record.require("task_id")? {
+        Value::Int(n) => u64::try_from(n).ok(),
+        Value::Str(text) => text.rsplit('/').next().and_then(|n| n.parse().ok()),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| record.error("task_id", "a number is expected"))?;
+    let program = record.text("test")?;
+    let call = Call::find(program).map_err(|reason| record.error("test", reason))?;
+    let inputs = assigned(record, program, "inputs")?
+        .ok_or_else(|| record.error("test", "no line begins with `inputs = `"))?;
+    // Three records compute their results with a reference function instead of listing them.
+    let results = assigned(record, program, "results")?;
+    if let Some(results) = &results
+        && results.len() != inputs.len()
+    {
+        let counts = format!("{} inputs but {} results", inputs.len(), results.len());
+        return Err(record.error("test", counts));
+    }
+    let mut results = results.map(Vec::into_iter);
+    let tests = inputs
+        .into_iter()
+        .map(|args| match args {
+            Value::List(args) | Value::Tuple(args) => Ok(CodeTest {
+                args,
+                expected: results.as_mut().and_then(Iterator::next),
+            }),
+            _ => Err(record.error("test", "an element of `inputs` is not a list of arguments")),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let task = Task {
+        id: format!("mbppplus/{number}"),
+        question: record.text("prompt")?.to_owned(),
+        spec: TaskSpec::Code(CodeTask {
+            entry_point: call.entry_point.to_owned(),
+            canonical: Some(record.text("code")?.to_owned()),
+            imports: record.texts("test_imports")?,
+            example: record.texts("test_list")?.into_iter().next(),
+            tests,
+            asserts: Vec::new(),
+            atol: call.atol,
+            compare: compare(program).ok_or_else(|| {
+                record.error(
+                    "test",
+                    "its function `assertion` compares in a way that this loader doesn't know",
+                )
+            })?,
+        }),
+    };
+    Ok((number, task))
+}
+
+/// The list literal that the test program assigns to `name`.
+fn assigned(
+    record: &Record,
+    program: &str,
+    name: &str,
+) -> Result<Option<Vec<Value>>, DatasetError> {
+    let start = format!("{name} = ");
+    let Some(line) = program
+        .split_inclusive('\n')
+        .scan(0, |offset, line| {
+            let at = *offset;
+            *offset += line.len();
+            Some((at, line))
+        })
+        .find(|(_, line)| line.starts_with(&start))
+    else {
+        return Ok(None);
+    };
+    let literal = &program[line.0 + start.len()..];
+    match Value::parse_python_prefix(literal) {
+        Ok((Value::List(items), _)) => Ok(Some(items)),
+        Ok(_) => Err(record.error("test", format!("`{name}` is not a list"))),
+        Err(e) => Err(record.error("test", format!("`{name}` is not a literal: {e}"))),
+    }
+}
+
+/// The call in the test program's loop: `    assertion(similar_elements(*inp), exp, 0)`.
+struct Call<'a> {
+    entry_point: &'a str,
+    atol: f64,
+}
+
+impl Call<'_> {
+    fn find(program: &str) -> Result<Call<'_>, &'static str> {
+        let call = program
+            .lines()
+            .rev()
+            .find_map(|line| line.trim_start().strip_prefix("assertion("))
+            .ok_or("no line calls `assertion(`")?;
+        let (entry_point, rest) = call
+            .split_once("(*inp)")
+            .ok_or("the call of `assertion` does not pass `ENTRY_POINT(*inp)`")?;
+        let atol = rest
+            .trim_end()
+            .strip_suffix(')')
+            .and_then(|rest| rest.rsplit_once(", "))
+            .and_then(|(_, atol)| atol.parse().ok())
+            .filter(|atol: &f64| atol.is_finite() && *atol >= 0.0)
+            .ok_or("the call of `assertion` does not end in a tolerance")?;
+        Ok(Call { entry_point, atol })
+    }
+}
+
+/// Which of EvalPlus's three oracles the function `assertion` is.
+fn compare(program: &str) -> Option<Compare> {
+    if program.contains("exact_match = exp == (out is not None)") {
+        Some(Compare::NotNone)
+    } else if program.contains("out = set(out)") {
+        Some(Compare::Set)
+    } else if program.contains("assert out == exp") {
+        Some(Compare::Equal)
+    } else {
+        None
+    }
+}

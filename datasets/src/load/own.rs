@@ -1,0 +1,292 @@
+//! People's own files, and the starter sets: one JSON object a line.
+//!
+//! | field | kind | meaning |
+//! | --- | --- | --- |
+//! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
+//! | `answer` | math | the right answer, text or a number |
+//! | `entry_point` | code | the function to write |
+//! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; without `expected` where `canonical` is there to tell it |
+//! | `asserts` | code | Python statements that must run without an exception |
+//! | `canonical`, `imports`, `example`, `atol`, `compare` | code, optional | a right program; import lines of the tests; the assertion shown in the prompt; absolute tolerance; `equal`, `set` or `not-none` |
+//! | `statement` | lean | the theorem, up to and including `:= by` |
+//! | `header` | lean, optional | imports and options before it |
+//! | `id` | optional | unique in the file; without it, the line's number |
+//! | `split` | optional | `train` or `eval` |
+//!
+//! `statement` makes a record a theorem, else `entry_point` a function, else `answer` a question. Other fields are left
+//! alone, unless their name is almost one of these that the record lacks. In a file in which no record has a `split`, each
+//! serves for both; in another, a record without it is for training.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::record::{self, Record};
+use crate::nearest::nearest;
+use crate::{
+    CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, Split, Task, TaskSpec,
+    Value,
+};
+
+const FIELDS: [&str; 17] = [
+    "question",
+    "prompt",
+    "problem",
+    "answer",
+    "entry_point",
+    "tests",
+    "asserts",
+    "canonical",
+    "imports",
+    "example",
+    "atol",
+    "compare",
+    "statement",
+    "header",
+    "id",
+    "split",
+    "proof",
+];
+
+pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
+    let name = path.file_stem().map_or_else(
+        || "data".to_owned(),
+        |stem| stem.to_string_lossy().into_owned(),
+    );
+    from_records(name, &record::read(path)?)
+}
+
+pub(super) fn from_records(name: String, records: &[Record]) -> Result<Dataset, DatasetError> {
+    let divided = records.iter().any(|record| record.has("split"));
+    let mut dataset = Dataset {
+        name,
+        train: Vec::new(),
+        eval: Vec::new(),
+    };
+    let mut lines: HashMap<String, usize> = HashMap::new();
+    for record in records {
+        let task = task(&dataset.name, record)?;
+        if let Some(first) = lines.insert(task.id.clone(), record.line) {
+            return Err(record.error(
+                "id",
+                format!("the id is also that of line {first}; ids are unique in a file"),
+            ));
+        }
+        match split(record)? {
+            _ if !divided => {
+                dataset.train.push(task.clone());
+                dataset.eval.push(task);
+            }
+            Split::Train => dataset.train.push(task),
+            Split::Eval => dataset.eval.push(task),
+        }
+    }
+    Ok(dataset)
+}
+
+fn split(record: &Record) -> Result<Split, DatasetError> {
+    match record.optional_text("split")? {
+        None | Some("train") => Ok(Split::Train),
+        Some("eval") => Ok(Split::Eval),
+        Some(other) => Err(record.error(
+            "split",
+            format!("`train` or `eval` is expected, not `{other}`"),
+        )),
+    }
+}
+
+fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
+    refuse_misspelt(record)?;
+    let id = match record.get("id") {
+        None => record.line.to_string(),
+        Some(Value::Str(id)) => id.clone(),
+        Some(Value::Int(n)) => n.to_string(),
+        Some(other) => {
+            return Err(record.error(
+                "id",
+                format!(
+                    "a string or a whole number is expected, not {}",
+                    record::kind(other)
+                ),
+            ));
+        }
+    };
+    let spec = if record.has("statement") {
+        TaskSpec::Lean(lean(record)?)
+    } else if record.has("entry_point") {
+        TaskSpec::Code(code(record)?)
+    } else if record.has("answer") {
+        TaskSpec::Math(MathTask {
+            answer: answer(record)?,
+        })
+    } else {
+        let present: Vec<&str> = record.field_names().take(12).collect();
+        return Err(record.error(
+            None,
+            format!(
+                "the record has neither `answer` (math) nor `entry_point` (code) nor `statement` (Lean); it has {}",
+                present.join(", ")
+            ),
+        ));
+    };
+    let mut question = None;
+    for field in ["question", "prompt", "problem"] {
+        if question.is_none() {
+            question = record.optional_text(field)?;
+        }
+    }
+    let question = match (question, &spec) {
+        (Some(question), _) if !question.trim().is_empty() => question,
+        (_, TaskSpec::Lean(_)) => "",
+        (Some(_), _) => return Err(record.error("question", "the text is empty")),
+        (None, _) => {
+            return Err(record.error(
+                "question",
+                "the field is missing (`prompt` and `problem` serve too)",
+            ));
+        }
+    };
+    Ok(Task {
+        id: format!("{dataset}/{id}"),
+        question: question.to_owned(),
+        spec,
+    })
+}
+
+/// A field that is almost a known one, which the record lacks, is a slip that would change what the record means.
+fn refuse_misspelt(record: &Record) -> Result<(), DatasetError> {
+    for name in record.field_names() {
+        if FIELDS.contains(&name) {
+            continue;
+        }
+        let absent = FIELDS.iter().copied().filter(|field| !record.has(field));
+        if let Some(meant) = nearest(name, absent) {
+            return Err(record.error(
+                None,
+                format!("the field `{name}` is not known; did you mean `{meant}`?"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn answer(record: &Record) -> Result<String, DatasetError> {
+    let answer = match record.require("answer")? {
+        Value::Str(text) => text.trim().to_owned(),
+        number @ (Value::Int(_) | Value::Float(_)) => number.to_python(),
+        other => {
+            return Err(record.error(
+                "answer",
+                format!("text or a number is expected, not {}", record::kind(other)),
+            ));
+        }
+    };
+    if answer.is_empty() {
+        return Err(record.error("answer", "the answer is empty"));
+    }
+    Ok(answer)
+}
+
+fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
+    let statement = record.text("statement")?.trim_end();
+    if !statement.ends_with(":= by") {
+        return Err(record.error(
+            "statement",
+            "the statement is expected to end in `:= by`, where the proof goes on",
+        ));
+    }
+    Ok(LeanTask {
+        header: record
+            .optional_text("header")?
+            .unwrap_or("")
+            .trim_end()
+            .to_owned(),
+        statement: statement.to_owned(),
+    })
+}
+
+fn code(record: &Record) -> Result<CodeTask, DatasetError> {
+    let entry_point = record.text("entry_point")?;
+    let is_name = entry_point.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && entry_point.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if !is_name {
+        return Err(record.error(
+            "entry_point",
+            format!("`{entry_point}` is not the name of a Python function"),
+        ));
+    }
+    let canonical = record.optional_text("canonical")?.map(str::to_owned);
+    let tests = record
+        .list("tests")?
+        .iter()
+        .enumerate()
+        .map(|(i, item)| {
+            test(item, canonical.is_some())
+                .map_err(|reason| record.error("tests", format!("test {}: {reason}", i + 1)))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let asserts = record.texts("asserts")?;
+    if tests.is_empty() && asserts.is_empty() {
+        return Err(record.error(
+            "tests",
+            "nothing decides: give `tests` or `asserts`, and at least one of them",
+        ));
+    }
+    let atol = record.optional_number("atol")?.unwrap_or(0.0);
+    if !(atol.is_finite() && atol >= 0.0) {
+        return Err(record.error("atol", "a tolerance of 0 or more is expected"));
+    }
+    let compare = match record.optional_text("compare")? {
+        None | Some("equal") => Compare::Equal,
+        Some("set") => Compare::Set,
+        Some("not-none") => Compare::NotNone,
+        Some(other) => {
+            let reason = format!("`equal`, `set` or `not-none` is expected, not `{other}`");
+            return Err(record.error("compare", reason));
+        }
+    };
+    Ok(CodeTask {
+        entry_point: entry_point.to_owned(),
+        canonical,
+        imports: record.texts("imports")?,
+        example: record.optional_text("example")?.map(str::to_owned),
+        tests,
+        asserts,
+        atol,
+        compare,
+    })
+}
+
+fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
+    let Value::Dict(entries) = item else {
+        return Err(format!(
+            "{{\"args\": […], \"expected\": …}} is expected, not {}",
+            record::kind(item)
+        ));
+    };
+    let (mut args, mut expected) = (None, None);
+    for (key, value) in entries {
+        let value = || value.clone().untag().map_err(|e| e.to_string());
+        match key {
+            Value::Str(key) if key == "args" => args = Some(value()?),
+            Value::Str(key) if key == "expected" => expected = Some(value()?),
+            Value::Str(key) => {
+                let hint = crate::nearest::hint(nearest(key, ["args", "expected"]));
+                return Err(format!(
+                    "the field `{key}` is not known{hint}; a test has `args` and `expected`"
+                ));
+            }
+            _ => {}
+        }
+    }
+    let args = match args {
+        Some(Value::List(args)) => args,
+        Some(_) => return Err("`args` is not an array".to_owned()),
+        None => return Err("`args` is missing".to_owned()),
+    };
+    if expected.is_none() && !has_canonical {
+        return Err(
+            "`expected` is missing, and there is no `canonical` program to tell it".to_owned(),
+        );
+    }
+    Ok(CodeTest { args, expected })
+}

@@ -1,0 +1,45 @@
+//! Training prompts that also stand in the evaluation set.
+
+use std::collections::HashMap;
+
+use crate::{Dataset, Task, TaskSpec};
+
+/// Pairs of a training task and an evaluation task with the same question, up to white space and case.
+///
+/// Each training task is paired with the first evaluation task of that question.
+#[must_use]
+pub fn overlap(dataset: &Dataset) -> Vec<(String, String)> {
+    let mut held_out: HashMap<String, &str> = HashMap::with_capacity(dataset.eval.len());
+    for task in &dataset.eval {
+        held_out
+            .entry(normalised(question(task)))
+            .or_insert(&task.id);
+    }
+    dataset
+        .train
+        .iter()
+        .filter_map(|task| {
+            let eval_id = held_out.get(&normalised(question(task)))?;
+            Some((task.id.clone(), (*eval_id).to_owned()))
+        })
+        .collect()
+}
+
+/// What makes two tasks the same problem. A theorem's own statement, since its words may be missing.
+fn question(task: &Task) -> &str {
+    match &task.spec {
+        TaskSpec::Lean(lean) => &lean.statement,
+        TaskSpec::Math(_) | TaskSpec::Code(_) => &task.question,
+    }
+}
+
+fn normalised(question: &str) -> String {
+    let mut text = String::with_capacity(question.len());
+    for word in question.split_whitespace() {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.extend(word.chars().flat_map(char::to_lowercase));
+    }
+    text
+}

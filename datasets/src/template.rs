@@ -1,0 +1,210 @@
+//! Prompt templates: how a task becomes the text that a model is asked to continue.
+//!
+//! A template is text with placeholders: `{question}`, `{example}` (an assertion that shows the function's name and use),
+//! `{header}` and `{statement}` (Lean). Every other brace stands for itself, so that LaTeX needs no escapes. A line whose
+//! placeholders a task has no text for is left out.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::nearest::{hint, nearest};
+use crate::{CodeTask, Task, TaskSpec};
+
+/// How a task becomes a prompt, and where a completion of that prompt ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    text: String,
+    /// A completion ends where one of these appears, besides at the model's own end token. Empty for most templates.
+    pub stop: Vec<String>,
+}
+
+/// A text that is not a template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// A placeholder that is almost a known one.
+    #[error(
+        "the prompt template has `{{{found}}}`; did you mean `{{{meant}}}`? (the placeholders are {{question}}, {{example}}, {{header}} and {{statement}})"
+    )]
+    Placeholder {
+        /// What stands in the template.
+        found: String,
+        /// The known placeholder.
+        meant: &'static str,
+    },
+    /// Nothing of the task would stand in the prompt.
+    #[error(
+        "the prompt template has neither {{question}} nor {{statement}}, so every task would have the same prompt"
+    )]
+    NoQuestion,
+    /// No template has this name.
+    #[error("no prompt template is called `{name}`{}; known are {}", hint(.nearest.as_deref()), names().join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The known name most like it.
+        nearest: Option<String>,
+    },
+}
+
+const PLACEHOLDERS: [&str; 4] = ["question", "example", "header", "statement"];
+
+/// The built-in templates.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("plain", include_str!("../templates/plain.toml")),
+    ("mbppplus", include_str!("../templates/mbppplus.toml")),
+    ("boxed", include_str!("../templates/boxed.toml")),
+    (
+        "few-shot-boxed",
+        include_str!("../templates/few-shot-boxed.toml"),
+    ),
+    ("lean4", include_str!("../templates/lean4.toml")),
+];
+
+/// The names of the built-in templates.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name).collect()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// For the reader of the file.
+    #[serde(rename = "about")]
+    _about: String,
+    text: String,
+    #[serde(default)]
+    stop: Vec<String>,
+}
+
+impl Template {
+    /// The template of a data set's manifest. For a file of one's own, and any name without a manifest: `{question}` as it
+    /// stands.
+    #[must_use]
+    pub fn for_dataset(name: &str) -> Template {
+        crate::manifest::dataset_template(name)
+            .and_then(|template| Template::named(&template).ok())
+            .unwrap_or_else(|| Template {
+                text: "{question}".to_owned(),
+                stop: Vec::new(),
+            })
+    }
+
+    /// A built-in template.
+    ///
+    /// # Errors
+    /// [`TemplateError::Unknown`] with the nearest known name.
+    pub fn named(name: &str) -> Result<Template, TemplateError> {
+        let unknown = || TemplateError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(name, names()).map(str::to_owned),
+        };
+        let (_, source) = BUILT_IN
+            .iter()
+            .find(|(known, _)| *known == name)
+            .ok_or_else(unknown)?;
+        let file: File = toml::from_str(source).map_err(|_| unknown())?;
+        let mut template = Template::parse(&file.text)?;
+        template.stop = file.stop;
+        Ok(template)
+    }
+
+    /// A template from its text, without stop strings.
+    ///
+    /// # Errors
+    /// [`TemplateError`] for a placeholder that is misspelt, and for a text that has no place for the question.
+    pub fn parse(text: &str) -> Result<Template, TemplateError> {
+        for found in identifiers_in_braces(text) {
+            if !PLACEHOLDERS.contains(&found)
+                && let Some(meant) = nearest(found, PLACEHOLDERS)
+                && let Some(meant) = PLACEHOLDERS.iter().find(|p| **p == meant)
+            {
+                return Err(TemplateError::Placeholder {
+                    found: found.to_owned(),
+                    meant,
+                });
+            }
+        }
+        if !text.contains("{question}") && !text.contains("{statement}") {
+            return Err(TemplateError::NoQuestion);
+        }
+        Ok(Template {
+            text: text.to_owned(),
+            stop: Vec::new(),
+        })
+    }
+
+    /// The prompt for a task.
+    #[must_use]
+    pub fn render(&self, task: &Task) -> String {
+        let mut prompt = String::with_capacity(self.text.len() + task.question.len());
+        for line in self.text.split_inclusive('\n') {
+            let mut rest = line;
+            let mut filled = String::with_capacity(line.len());
+            let (mut some_text, mut no_text) = (false, false);
+            while let Some(open) = rest.find('{') {
+                let (before, from_brace) = rest.split_at(open);
+                filled.push_str(before);
+                let placeholder = PLACEHOLDERS.iter().find_map(|name| {
+                    let after = from_brace[1..].strip_prefix(name)?.strip_prefix('}')?;
+                    Some((*name, after))
+                });
+                match placeholder {
+                    Some((name, after)) => {
+                        let text = content(task, name);
+                        some_text |= !text.is_empty();
+                        no_text |= text.is_empty();
+                        filled.push_str(&text);
+                        rest = after;
+                    }
+                    None => {
+                        filled.push('{');
+                        rest = &from_brace[1..];
+                    }
+                }
+            }
+            filled.push_str(rest);
+            if some_text || !no_text {
+                prompt.push_str(&filled);
+            }
+        }
+        prompt
+    }
+}
+
+/// What stands between braces and could be a placeholder's name.
+fn identifiers_in_braces(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|after| {
+        let (name, _) = after.split_once('}')?;
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        is_name.then_some(name)
+    })
+}
+
+fn content<'a>(task: &'a Task, placeholder: &str) -> Cow<'a, str> {
+    match (placeholder, &task.spec) {
+        ("question", _) => Cow::Borrowed(&task.question),
+        ("example", TaskSpec::Code(code)) => example(code),
+        ("header", TaskSpec::Lean(lean)) => Cow::Borrowed(&lean.header),
+        ("statement", TaskSpec::Lean(lean)) => Cow::Borrowed(&lean.statement),
+        _ => Cow::Borrowed(""),
+    }
+}
+
+/// The record's own example, else its first assertion, else one made of its first test.
+fn example(code: &CodeTask) -> Cow<'_, str> {
+    if let Some(example) = code.example.as_ref().or(code.asserts.first()) {
+        return Cow::Borrowed(example);
+    }
+    let made = code.tests.iter().find_map(|test| {
+        let expected = test.expected.as_ref()?.to_python();
+        let args: Vec<String> = test.args.iter().map(crate::Value::to_python).collect();
+        Some(format!(
+            "assert {}({}) == {expected}",
+            code.entry_point,
+            args.join(", ")
+        ))
+    });
+    Cow::Owned(made.unwrap_or_default())
+}

@@ -1,0 +1,446 @@
+//! A bounded recursive-descent parser for Python literals and for JSON text. What a number or a string looks like is
+//! in [`super::literal`].
+
+use std::collections::HashSet;
+
+use num_bigint::BigInt;
+
+use super::literal;
+use super::{MAX_DEPTH, MAX_DIGITS, Value};
+
+/// Where and why a text is not a literal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}, at character {position}{}", excerpt_or_end(.excerpt))]
+pub struct ParseError {
+    /// Characters before the place, from 0.
+    pub position: usize,
+    /// What is wrong there.
+    pub reason: String,
+    /// Up to 24 characters of the text from that place on.
+    pub excerpt: String,
+}
+
+fn excerpt_or_end(excerpt: &str) -> String {
+    if excerpt.is_empty() {
+        " (the end)".to_owned()
+    } else {
+        format!(": `{excerpt}`")
+    }
+}
+
+impl ParseError {
+    pub(super) fn new(text: &str, offset: usize, reason: impl Into<String>) -> ParseError {
+        let mut offset = offset.min(text.len());
+        while !text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        ParseError {
+            position: text[..offset].chars().count(),
+            reason: reason.into(),
+            excerpt: text[offset..].chars().take(24).collect(),
+        }
+    }
+}
+
+/// Which language the text is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Python,
+    Json,
+}
+
+/// Reads one value that is the whole text.
+pub(super) fn whole(text: &str, dialect: Dialect) -> Result<Value, ParseError> {
+    let (value, end) = prefix(text, dialect)?;
+    let mut parser = Parser::new(text, dialect);
+    parser.at = end;
+    parser.skip_space();
+    if parser.at < text.len() {
+        return Err(parser.error("something follows the value"));
+    }
+    Ok(value)
+}
+
+/// Reads the value that the text begins with; also returns the offset of the byte after it.
+pub(super) fn prefix(text: &str, dialect: Dialect) -> Result<(Value, usize), ParseError> {
+    let mut parser = Parser::new(text, dialect);
+    parser.skip_space();
+    let value = parser.value(0)?;
+    Ok((value, parser.at))
+}
+
+/// Decimal digits as an integer; `None` for anything else and for more than [`MAX_DIGITS`].
+pub(super) fn parse_digits(digits: &str) -> Option<BigInt> {
+    if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit())
+    {
+        return None;
+    }
+    BigInt::parse_bytes(digits.as_bytes(), 10)
+}
+
+/// The text and how far it has been read.
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+    dialect: Dialect,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, dialect: Dialect) -> Parser<'a> {
+        Parser {
+            text,
+            at: 0,
+            dialect,
+        }
+    }
+
+    pub(super) fn error(&self, reason: impl Into<String>) -> ParseError {
+        self.error_at(self.at, reason)
+    }
+
+    pub(super) fn error_at(&self, offset: usize, reason: impl Into<String>) -> ParseError {
+        ParseError::new(self.text, offset, reason)
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        // `at` only ever moves past whole ASCII characters or whole characters; hostile text cannot put it inside one.
+        self.text.get(self.at..).unwrap_or("")
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Takes `token` if it stands here.
+    pub(super) fn take(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, token: &str) -> Result<(), ParseError> {
+        if self.take(token) {
+            Ok(())
+        } else {
+            Err(self.error(format!("`{token}` is missing")))
+        }
+    }
+
+    pub(super) fn skip_space(&mut self) {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
+                b'\x0c' if self.dialect == Dialect::Python => self.at += 1,
+                b'\\' if self.dialect == Dialect::Python && self.rest().starts_with("\\\n") => {
+                    self.at += 2
+                }
+                b'#' if self.dialect == Dialect::Python => {
+                    self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, ParseError> {
+        match self.dialect {
+            Dialect::Python => self.sum(depth),
+            Dialect::Json => {
+                if depth > 3 * MAX_DEPTH {
+                    return Err(self.error("the value nests too deeply"));
+                }
+                self.json(depth)
+            }
+        }
+    }
+
+    /// A term, or the two that a complex number is written with: `1+2j`.
+    fn sum(&mut self, depth: usize) -> Result<Value, ParseError> {
+        let start = self.at;
+        let left = self.signed(depth)?;
+        let after = self.at;
+        self.skip_space();
+        let sign = match self.peek() {
+            Some(b'+') => 1.0,
+            Some(b'-') => -1.0,
+            _ => {
+                self.at = after;
+                return Ok(left);
+            }
+        };
+        let re = match &left {
+            Value::Int(n) => literal::to_f64(n),
+            Value::Float(x) => *x,
+            _ => return Err(self.error_at(start, "only a real number can stand before `+` or `-`")),
+        };
+        self.at += 1;
+        self.skip_space();
+        let at = self.at;
+        match self.atom(depth)? {
+            // As Python adds them, signs of zeros included: the real number has an imaginary 0, the imaginary one a real 0.
+            Value::Complex(_, im) => Ok(Value::Complex(re + sign * 0.0, 0.0 + sign * im)),
+            _ => Err(self.error_at(at, "only an imaginary number can stand after `+` or `-`")),
+        }
+    }
+
+    fn signed(&mut self, depth: usize) -> Result<Value, ParseError> {
+        let start = self.at;
+        let mut negative = false;
+        let mut signs = 0usize;
+        while let Some(sign @ (b'-' | b'+')) = self.peek() {
+            negative ^= sign == b'-';
+            signs += 1;
+            self.at += 1;
+            self.skip_space();
+        }
+        let value = self.atom(depth)?;
+        match value {
+            _ if signs == 0 => Ok(value),
+            Value::Int(n) => Ok(Value::Int(if negative { -n } else { n })),
+            Value::Float(x) => Ok(Value::Float(if negative { -x } else { x })),
+            Value::Complex(re, im) if negative => Ok(Value::Complex(-re, -im)),
+            Value::Complex(..) => Ok(value),
+            _ => Err(self.error_at(start, "a sign can only stand before a number")),
+        }
+    }
+
+    fn atom(&mut self, depth: usize) -> Result<Value, ParseError> {
+        if depth > MAX_DEPTH {
+            return Err(self.error("the value nests too deeply"));
+        }
+        match self.peek() {
+            None => Err(self.error("a value is missing")),
+            Some(b'[') => {
+                self.at += 1;
+                Ok(Value::List(self.items("]", depth)?.0))
+            }
+            Some(b'(') => {
+                self.at += 1;
+                let (mut items, trailing_comma) = self.items(")", depth)?;
+                match items.pop() {
+                    Some(only) if items.is_empty() && !trailing_comma => Ok(only),
+                    Some(last) => {
+                        items.push(last);
+                        Ok(Value::Tuple(items))
+                    }
+                    None => Ok(Value::Tuple(items)),
+                }
+            }
+            Some(b'{') => self.braces(depth),
+            Some(b'0'..=b'9' | b'.') => literal::python_number(self),
+            Some(b'"' | b'\'') => literal::python_strings(self),
+            Some(b) if b.is_ascii_alphabetic() || b == b'_' => self.word(depth),
+            Some(_) => Err(self.error("no value begins like this")),
+        }
+    }
+
+    /// What stands before `close`, and whether a comma stood last.
+    fn items(&mut self, close: &str, depth: usize) -> Result<(Vec<Value>, bool), ParseError> {
+        let mut items = Vec::new();
+        let mut comma = false;
+        loop {
+            self.skip_space();
+            if self.take(close) {
+                return Ok((items, comma));
+            }
+            if !items.is_empty() && !comma {
+                return Err(self.error(format!("`,` or `{close}` is missing")));
+            }
+            items.push(self.value(depth + 1)?);
+            self.skip_space();
+            comma = self.take(",");
+            if self.dialect == Dialect::Json && comma {
+                self.skip_space();
+                if self.rest().starts_with(close) {
+                    return Err(self.error("a value is missing after `,`"));
+                }
+            }
+        }
+    }
+
+    /// A set or a dict, whose `{` is still to be read.
+    fn braces(&mut self, depth: usize) -> Result<Value, ParseError> {
+        self.at += 1;
+        self.skip_space();
+        if self.take("}") {
+            return Ok(Value::Dict(Vec::new()));
+        }
+        let start = self.at;
+        let first = self.value(depth + 1)?;
+        self.skip_space();
+        if !self.rest().starts_with(':') {
+            let mut items = vec![first];
+            if self.take(",") {
+                items.extend(self.items("}", depth)?.0);
+            } else {
+                self.expect("}")?;
+            }
+            return self.distinct(items, start).map(Value::Set);
+        }
+        let mut entries = Vec::new();
+        let mut key = first;
+        loop {
+            self.skip_space();
+            self.expect(":")?;
+            self.skip_space();
+            entries.push((key, self.value(depth + 1)?));
+            self.skip_space();
+            let comma = self.take(",");
+            self.skip_space();
+            if self.take("}") {
+                if comma && self.dialect == Dialect::Json {
+                    return Err(self.error_at(self.at - 1, "a key is missing after `,`"));
+                }
+                return self.last_of_each_key(entries, start).map(Value::Dict);
+            }
+            if !comma {
+                return Err(self.error("`,` or `}` is missing"));
+            }
+            key = self.value(depth + 1)?;
+        }
+    }
+
+    /// The items of a set literal, each once, as Python would keep them.
+    fn distinct(&self, items: Vec<Value>, start: usize) -> Result<Vec<Value>, ParseError> {
+        let mut seen = HashSet::new();
+        let mut kept = Vec::with_capacity(items.len());
+        for item in items {
+            let key = literal::hash_key(&item).ok_or_else(|| {
+                self.error_at(
+                    start,
+                    "an item of this set is of a type that cannot be hashed",
+                )
+            })?;
+            if seen.insert(key) {
+                kept.push(item);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The entries of a dict literal: of two with one key, Python keeps the first's place and key, and the last's value.
+    fn last_of_each_key(
+        &self,
+        entries: Vec<(Value, Value)>,
+        start: usize,
+    ) -> Result<Vec<(Value, Value)>, ParseError> {
+        let mut places = std::collections::HashMap::new();
+        let mut kept: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            if self.dialect == Dialect::Json && !matches!(key, Value::Str(_)) {
+                return Err(self.error_at(start, "a key of this object is not a string"));
+            }
+            let hash = literal::hash_key(&key).ok_or_else(|| {
+                self.error_at(
+                    start,
+                    "a key of this dict is of a type that cannot be hashed",
+                )
+            })?;
+            let place = *places.entry(hash).or_insert(kept.len());
+            match kept.get_mut(place) {
+                Some(entry) => entry.1 = value,
+                None => kept.push((key, value)),
+            }
+        }
+        Ok(kept)
+    }
+
+    /// A name, a call such as `set()`, or a string with a prefix.
+    fn word(&mut self, depth: usize) -> Result<Value, ParseError> {
+        let start = self.at;
+        let length = self
+            .rest()
+            .bytes()
+            .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
+            .count();
+        let word = &self.rest()[..length];
+        if literal::is_string_prefix(word)
+            && matches!(self.rest().as_bytes().get(length), Some(b'"' | b'\''))
+        {
+            return literal::python_strings(self);
+        }
+        self.at += length;
+        match word {
+            "None" => Ok(Value::None),
+            "True" => Ok(Value::Bool(true)),
+            "False" => Ok(Value::Bool(false)),
+            "inf" => Ok(Value::Float(f64::INFINITY)),
+            "nan" => Ok(Value::Float(f64::NAN)),
+            "set" | "frozenset" => {
+                let value = match self.arguments(depth)?.as_mut_slice() {
+                    [] => Vec::new(),
+                    [
+                        Value::List(items)
+                        | Value::Tuple(items)
+                        | Value::Set(items)
+                        | Value::FrozenSet(items),
+                    ] => self.distinct(std::mem::take(items), start)?,
+                    _ => {
+                        return Err(
+                            self.error_at(start, "takes nothing, or one list, tuple or set")
+                        );
+                    }
+                };
+                Ok(if word == "set" {
+                    Value::Set(value)
+                } else {
+                    Value::FrozenSet(value)
+                })
+            }
+            "float" => match self.arguments(depth)?.as_slice() {
+                [Value::Float(x)] => Ok(Value::Float(*x)),
+                [Value::Int(n)] => Ok(Value::Float(literal::to_f64(n))),
+                [Value::Str(s)] => literal::float_from_text(s)
+                    .map(Value::Float)
+                    .ok_or_else(|| self.error_at(start, "the text is not a float")),
+                _ => Err(self.error_at(start, "`float` takes a number or a string")),
+            },
+            "complex" => match self.arguments(depth)?.as_slice() {
+                [re, im] => match (literal::real(re), literal::real(im)) {
+                    (Some(re), Some(im)) => Ok(Value::Complex(re, im)),
+                    _ => Err(self.error_at(start, "`complex` takes two real numbers")),
+                },
+                _ => Err(self.error_at(start, "`complex` takes two real numbers")),
+            },
+            _ => Err(self.error_at(start, format!("`{word}` is a name, not a literal"))),
+        }
+    }
+
+    fn arguments(&mut self, depth: usize) -> Result<Vec<Value>, ParseError> {
+        self.skip_space();
+        self.expect("(")?;
+        Ok(self.items(")", depth)?.0)
+    }
+
+    fn json(&mut self, depth: usize) -> Result<Value, ParseError> {
+        match self.peek() {
+            None => Err(self.error("a value is missing")),
+            Some(b'[') => {
+                self.at += 1;
+                Ok(Value::List(self.items("]", depth)?.0))
+            }
+            Some(b'{') => match self.braces(depth)? {
+                Value::Set(_) => Err(self.error("`:` is missing in an object")),
+                dict => Ok(dict),
+            },
+            Some(b'"') => literal::json_string(self),
+            Some(b'-' | b'0'..=b'9') => literal::json_number(self),
+            Some(_) => {
+                for (word, value) in [
+                    ("null", Value::None),
+                    ("true", Value::Bool(true)),
+                    ("false", Value::Bool(false)),
+                    ("NaN", Value::Float(f64::NAN)),
+                    ("Infinity", Value::Float(f64::INFINITY)),
+                ] {
+                    if self.take(word) {
+                        return Ok(value);
+                    }
+                }
+                Err(self.error("no value begins like this"))
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What the loaders make of the real data sets, which lie outside the repository: in `../shared/data` beside it, or where
+//! `RAPID_TEST_DATA` says.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use datasets::{CodeTask, Compare, Dataset, Task, TaskSpec, overlap};
+
+fn data() -> Option<PathBuf> {
+    let folder = std::env::var_os("RAPID_TEST_DATA").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")),
+        PathBuf::from,
+    );
+    let found = folder.is_dir();
+    if !found {
+        eprintln!("SKIPPED: no real data sets at {} (set RAPID_TEST_DATA)", folder.display());
+    }
+    found.then_some(folder)
+}
+
+fn open(name: &str) -> Option<Dataset> {
+    Some(datasets::open(name, Some(&data()?)).unwrap())
+}
+
+fn code(task: &Task) -> &CodeTask {
+    match &task.spec {
+        TaskSpec::Code(code) => code,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer(task: &Task) -> &str {
+    match &task.spec {
+        TaskSpec::Math(math) => &math.answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn all(dataset: &Dataset) -> impl Iterator<Item = &Task> {
+    dataset.train.iter().chain(&dataset.eval)
+}
+
+fn assert_ids_are_distinct(dataset: &Dataset) {
+    let ids: HashSet<_> = all(dataset).map(|task| &task.id).collect();
+    assert_eq!(ids.len(), dataset.train.len() + dataset.eval.len());
+}
+
+#[test]
+fn mbppplus_has_the_papers_split() {
+    let Some(dataset) = open("mbppplus") else { return };
+    assert_eq!((dataset.train.len(), dataset.eval.len()), (264, 114));
+    assert_eq!(dataset.train[0].id, "mbppplus/2");
+    assert_eq!(dataset.train[263].id, "mbppplus/593");
+    assert_eq!(dataset.eval[0].id, "mbppplus/594");
+    assert_eq!(dataset.eval[113].id, "mbppplus/809");
+    assert_ids_are_distinct(&dataset);
+}
+
+#[test]
+fn mbppplus_records_say_how_to_compare() {
+    let Some(dataset) = open("mbppplus") else { return };
+    let ids = |wanted: &dyn Fn(&CodeTask) -> bool| -> Vec<String> {
+        all(&dataset)
+            .filter(|task| wanted(code(task)))
+            .map(|task| task.id.replace("mbppplus/", ""))
+            .collect()
+    };
+    assert_eq!(ids(&|c| c.compare == Compare::Set), ["2", "7", "111", "140", "232", "579", "769"]);
+    assert_eq!(ids(&|c| c.compare == Compare::NotNone), ["737", "787", "794"]);
+    assert_eq!(ids(&|c| c.tests.iter().any(|t| t.expected.is_none())), ["88", "255", "630"]);
+    let tolerant = ids(&|c| c.atol != 0.0);
+    assert_eq!(tolerant.len(), 13);
+    assert!(all(&dataset).all(|task| [0.0, 1e-4].contains(&code(task).atol)));
+    assert!(all(&dataset).all(|task| code(task).asserts.is_empty() && code(task).canonical.is_some()));
+    let tests: usize = all(&dataset).map(|task| code(task).tests.len()).sum();
+    assert!(all(&dataset).all(|task| code(task).tests.len() >= 3), "{tests} tests in all");
+}
+
+/// `entry_point` is taken from the test program's loop, and the assertions in the record call the same function.
+#[test]
+fn mbppplus_examples_call_the_entry_point() {
+    let Some(dataset) = open("mbppplus") else { return };
+    for task in all(&dataset) {
+        let code = code(task);
+        let example = code.example.as_ref().unwrap();
+        assert!(example.contains(&code.entry_point), "{}: {example}", task.id);
+        assert!(code.canonical.as_ref().unwrap().contains(&format!("def {}", code.entry_point)), "{}", task.id);
+    }
+}
+
+#[test]
+fn both_record_forms_of_mbppplus_give_equal_tasks() {
+    let Some(folder) = data() else { return };
+    let only_evalplus = tempfile::tempdir().unwrap();
+    let place = only_evalplus.path().join("mbppplus");
+    std::fs::create_dir(&place).unwrap();
+    let file = "evalplus-v0.1.0.jsonl";
+    std::fs::copy(folder.join("mbppplus").join(file), place.join(file)).unwrap();
+
+    let hugging_face = datasets::open("mbppplus", Some(&folder)).unwrap();
+    let evalplus = datasets::open("mbppplus", Some(only_evalplus.path())).unwrap();
+
+    assert_eq!(evalplus.train.len(), hugging_face.train.len());
+    assert_eq!(evalplus.eval.len(), hugging_face.eval.len());
+    for (a, b) in all(&hugging_face).zip(all(&evalplus)) {
+        assert_eq!((&a.id, &a.question), (&b.id, &b.question));
+        let (a, b) = (code(a), code(b));
+        assert_eq!(a.entry_point, b.entry_point);
+        assert_eq!(a.example, b.example, "{}", a.entry_point);
+        assert_eq!(a.atol, b.atol, "{}", a.entry_point);
+        assert_eq!(a.compare, b.compare, "{}", a.entry_point);
+        assert_eq!(
+            a.canonical.as_ref().unwrap().trim(),
+            b.canonical.as_ref().unwrap().trim()
+        );
+        assert_eq!(a.tests.len(), b.tests.len(), "{}", a.entry_point);
+        for (i, (x, y)) in a.tests.iter().zip(&b.tests).enumerate() {
+            assert_eq!(x.args, y.args, "{} test {i}", a.entry_point);
+        }
+    }
+}
+
+#[test]
+fn the_papers_prompt_is_that_of_evalplus() {
+    let Some(dataset) = open("mbppplus") else { return };
+    let template = datasets::Template::for_dataset("mbppplus");
+    assert_eq!(
+        template.render(&dataset.train[0]),
+        "\"\"\"\nWrite a function to find the shared elements from the given two lists.\n\
+         assert set(similar_elements((3, 4, 5, 6),(5, 7, 4, 10))) == set((4, 5))\n\"\"\"\n"
+    );
+}
+
+#[test]
+fn math_leaves_out_the_four_records_without_an_answer() {
+    let Some(dataset) = open("math") else { return };
+    assert_eq!((dataset.train.len(), dataset.eval.len()), (12_000 - 4, 500));
+    assert!(all(&dataset).all(|task| !answer(task).is_empty() && answer(task) != "None"));
+    assert_eq!(dataset.train[0].id, "math/test/algebra/1.json");
+    assert_eq!(answer(&dataset.eval[0]), r"\left( 3, \frac{\pi}{2} \right)");
+    assert_ids_are_distinct(&dataset);
+    assert_eq!(overlap(&dataset), []);
+}
+
+#[test]
+fn gsm8k_answers_are_whole_numbers() {
+    let Some(dataset) = open("gsm8k") else { return };
+    assert_eq!((dataset.train.len(), dataset.eval.len()), (7_473, 1_319));
+    for task in all(&dataset) {
+        assert!(answer(task).parse::<i64>().is_ok(), "{}: {}", task.id, answer(task));
+    }
+    assert_eq!((dataset.eval[0].id.as_str(), answer(&dataset.eval[0])), ("gsm8k/eval/1", "18"));
+    assert_ids_are_distinct(&dataset);
+}
+
+#[test]
+fn minif2f_trains_on_valid_and_evaluates_on_test() {
+    let Some(dataset) = open("minif2f") else { return };
+    assert_eq!((dataset.train.len(), dataset.eval.len()), (244, 244));
+    assert_ids_are_distinct(&dataset);
+    for task in all(&dataset) {
+        let TaskSpec::Lean(lean) = &task.spec else { panic!("{}", task.id) };
+        assert!(lean.header.starts_with("import Mathlib") && lean.statement.ends_with(":= by"));
+        assert!(!task.question.contains("/--") && !task.question.ends_with("-/"), "{}", task.question);
+    }
+}

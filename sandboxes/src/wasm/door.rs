@@ -1,0 +1,81 @@
+//! `host.call`, the guest's only way out: a request of bytes, an answer of bytes.
+
+use wasmtime::{Caller, Linker};
+
+use super::candidate::Candidate;
+use super::judge::Judge;
+use super::stop::Stop;
+use super::wasi::charge;
+use super::world::World;
+
+/// Who answers a guest.
+pub(super) enum Door {
+    /// Nobody: while the interpreter is warmed, and while an answer is being made.
+    Closed,
+    /// The guest runs a candidate's program.
+    Candidate(Candidate),
+    /// The guest runs tests.
+    Judge(Box<Judge>),
+}
+
+impl Door {
+    async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
+        match self {
+            Door::Closed => Err(Stop::Protocol("a request where nobody answers")),
+            Door::Candidate(candidate) => candidate.answer(request),
+            Door::Judge(judge) => judge.answer(request).await,
+        }
+    }
+
+    /// Bytes that a request may have.
+    fn longest(&self) -> usize {
+        match self {
+            Door::Closed => 0,
+            Door::Candidate(candidate) => candidate.longest(),
+            Door::Judge(judge) => judge.longest(),
+        }
+    }
+}
+
+/// Defines `host.call(request, length, &answer, &answer_length) -> 0`. The answer's memory comes from the guest's own `host_alloc`.
+pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+    linker.func_wrap_async(
+        "host",
+        "call",
+        |mut caller: Caller<'_, World>, (at, length, answer_at, answer_length_at): (u32, u32, u32, u32)| {
+            Box::new(async move {
+                let memory = caller
+                    .data()
+                    .memory
+                    .ok_or(Stop::Protocol("a request before the memory was known"))?;
+                charge(&mut caller, u64::from(length))?;
+                if length as usize > caller.data().door.longest() {
+                    return Err(Stop::Protocol("a request that is longer than any value may be").into());
+                }
+                let start = at as usize;
+                let request = memory
+                    .data(&caller)
+                    .get(start..start + length as usize)
+                    .ok_or(Stop::Protocol("a request outside the memory"))?
+                    .to_vec();
+                let mut door = std::mem::replace(&mut caller.data_mut().door, Door::Closed);
+                let answer = door.answer(&request).await;
+                caller.data_mut().door = door;
+                let answer = answer?;
+                let size = u32::try_from(answer.len())?;
+                charge(&mut caller, u64::from(size))?;
+                let alloc = caller
+                    .get_export("host_alloc")
+                    .and_then(wasmtime::Extern::into_func)
+                    .ok_or(Stop::Protocol("the module exports no host_alloc"))?
+                    .typed::<u32, u32>(&caller)?;
+                let target = alloc.call_async(&mut caller, size.max(1)).await?;
+                memory.write(&mut caller, target as usize, &answer)?;
+                memory.write(&mut caller, answer_at as usize, &target.to_le_bytes())?;
+                memory.write(&mut caller, answer_length_at as usize, &size.to_le_bytes())?;
+                Ok(0_i32)
+            })
+        },
+    )?;
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! One run: from a program to what happened.
+
+use super::candidate::Candidate;
+use super::door::Door;
+use super::guest::{Guest, drive};
+use super::judge::Judge;
+use super::stop::Stop;
+use super::world::World;
+use super::{TURN, WasmSandbox};
+use crate::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError};
+
+impl Sandbox for WasmSandbox {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
+        drive(limits.backstop, async {
+            let mut guest = self.start(Door::Candidate(Candidate::new(program, limits)), limits).await?;
+            let outcome = guest.turn(TURN).await;
+            let candidate = guest.conversation().map_err(broken)?;
+            let end = end(candidate, outcome);
+            let calls = candidate.take_results();
+            Ok(report(&mut guest, calls, end))
+        })?
+    }
+
+    fn run_tests(&self, program: &Program<'_>, prelude: &str, tests: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+        drive(limits.backstop, async {
+            let mut candidate = self.start(Door::Candidate(Candidate::serving(program, limits)), limits).await?;
+            let outcome = candidate.turn(TURN).await;
+            let loaded = end(candidate.conversation().map_err(broken)?, outcome);
+            if loaded != End::Completed {
+                return Ok(report(&mut candidate, Vec::new(), loaded));
+            }
+            let judge = Judge::new(candidate, program.entry_point, prelude, tests, limits);
+            let mut guest = self.start(Door::Judge(Box::new(judge)), limits).await?;
+            let outcome = guest.turn(TURN).await;
+            let (fuel, peak) = (guest.used(), guest.world().room.peak());
+            let Door::Judge(judge) = &mut guest.world().door else {
+                return Err(broken(Stop::Protocol("no judge's instance")));
+            };
+            let end = match outcome {
+                _ if judge.completed() => End::Completed,
+                Ok(_) => End::Died("the tests were broken off".to_owned()),
+                Err(Stop::Task(problem)) => return Err(SandboxError::Unusable(problem)),
+                Err(stop) => stop.end(),
+            };
+            let calls = judge.take_results();
+            let mut run = report(judge.candidate(), calls, end);
+            run.fuel = run.fuel.saturating_add(fuel);
+            run.peak_memory = run.peak_memory.max(peak);
+            Ok(run)
+        })?
+    }
+}
+
+impl WasmSandbox {
+    /// Starts an instance that `door` answers.
+    async fn start(&self, door: Door, limits: &Limits) -> Result<Guest, SandboxError> {
+        let world = World::new(self.library.clone(), limits, door);
+        Guest::start(&self.program, world).await.map_err(|stop| match stop {
+            Stop::Memory => SandboxError::Unusable(format!(
+                "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
+                limits.memory >> 20
+            )),
+            other => broken(other),
+        })
+    }
+}
+
+fn broken(stop: Stop) -> SandboxError {
+    SandboxError::Transient(format!("an instance of the Python sandbox could not be started or used ({stop})"))
+}
+
+/// How a candidate's part ended. What happens after the last call has been answered is of no interest.
+fn end(candidate: &Candidate, outcome: Result<i32, Stop>) -> End {
+    match (candidate.unloadable(), outcome) {
+        (Some((kind, message)), _) => End::Unloadable { kind, message },
+        (None, _) if candidate.completed() => End::Completed,
+        (None, Err(stop)) => stop.end(),
+        (None, Ok(_)) => End::Died("the program broke the conversation off".to_owned()),
+    }
+}
+
+fn report(guest: &mut Guest, calls: Vec<Call>, end: End) -> Run {
+    Run {
+        calls,
+        end,
+        fuel: guest.used(),
+        peak_memory: guest.world().room.peak(),
+        stdout: guest.world().stdout.text(),
+    }
+}

@@ -1,0 +1,53 @@
+//! Why a guest stopped before its turn returned.
+
+use wasmtime::Trap;
+
+use crate::End;
+
+/// Carried through wasmtime as an error by the host functions, and made from its traps.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(super) enum Stop {
+    /// `proc_exit`.
+    #[error("the program left with exit status {0}")]
+    Exit(i32),
+    /// The fuel was used up.
+    #[error("the fuel was used up")]
+    Fuel,
+    /// The memory limit was met.
+    #[error("the memory limit was met")]
+    Memory,
+    /// The guest said something that the harness never says.
+    #[error("the program broke the protocol: {0}")]
+    Protocol(&'static str),
+    /// The task's own test code cannot be run here; says nothing about the candidate.
+    #[error("{0}")]
+    Task(String),
+    /// Another trap, by its name.
+    #[error("{0}")]
+    Trap(String),
+}
+
+impl Stop {
+    /// Finds the reason in what wasmtime returned.
+    pub(super) fn of(error: &wasmtime::Error) -> Stop {
+        if let Some(stop) = error.downcast_ref::<Stop>() {
+            return stop.clone();
+        }
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::OutOfFuel) => Stop::Fuel,
+            Some(Trap::StackOverflow) => Stop::Trap("the native stack overflowed".to_owned()),
+            Some(Trap::UnreachableCodeReached) => Stop::Trap("the interpreter aborted".to_owned()),
+            Some(trap) => Stop::Trap(trap.to_string()),
+            None => Stop::Trap(error.to_string()),
+        }
+    }
+
+    /// How a run that stopped so has ended.
+    pub(super) fn end(&self) -> End {
+        match self {
+            Stop::Fuel => End::OutOfFuel,
+            Stop::Memory => End::OutOfMemory,
+            other => End::Died(other.to_string()),
+        }
+    }
+}

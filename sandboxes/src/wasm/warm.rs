@@ -1,0 +1,75 @@
+//! Making the warmed interpreter: the artifact runs until it has imported what programs commonly import, and becomes a new module that
+//! begins there.
+
+use std::sync::Arc;
+
+use wasmtime::{Linker, Module, Store};
+use wasmtime_wizer::{WasmtimeWizer, Wizer};
+
+use super::door::{self, Door};
+use super::guest::{Guest, drive};
+use super::world::World;
+use super::{HARNESS, engine, wasi};
+use crate::Limits;
+
+/// Run once, before the snapshot.
+pub(super) const WARM: &str = include_str!("../../wasm/warm.py");
+/// Wall-clock seconds after which warming is given up; it takes about ten, unoptimised.
+const PATIENCE: f64 = 1800.0;
+
+/// Runs `artifact` until it is warm; returns the WebAssembly module that begins there.
+pub(super) fn snapshot(artifact: &[u8], library: &Arc<[u8]>, progress: &dyn Fn(&str)) -> wasmtime::Result<Vec<u8>> {
+    let engine = engine::warming()?;
+    let wizer = Wizer::new();
+    let (context, instrumented) = wizer.instrument(artifact)?;
+    progress("preparing the Python sandbox: compiling the interpreter to warm it up (1 of 3)");
+    let module = Module::new(&engine, &instrumented)?;
+    drop(instrumented);
+    progress("preparing the Python sandbox: importing its library (2 of 3)");
+    let mut linker = Linker::new(&engine);
+    wasi::define(&mut linker)?;
+    door::define(&mut linker)?;
+    let limits = Limits {
+        memory: 1 << 30,
+        ..Limits::default()
+    };
+    let work = async {
+        let mut store = Store::new(&engine, World::new(library.clone(), &limits, Door::Closed));
+        store.limiter(|world| &mut world.room);
+        let instance = linker.instantiate_async(&mut store, &module).await?;
+        let mut guest = Guest::new(store, &instance)?;
+        let status = guest.turn(&source()).await?;
+        if status != 0 {
+            let said = guest.world().stderr.text();
+            return Err(wasmtime::Error::msg(format!("the interpreter could not import its library: {said}")));
+        }
+        let mut store = guest.into_store();
+        wizer
+            .snapshot(
+                &context,
+                &mut WasmtimeWizer {
+                    store: &mut store,
+                    instance,
+                },
+            )
+            .await
+    };
+    drive(PATIENCE, work)?
+}
+
+/// [`WARM`] with the harness's source in it.
+fn source() -> String {
+    // A JSON string of ASCII is a Python literal too.
+    let harness = serde_json::to_string(HARNESS).expect("strings always have a JSON form");
+    format!("HARNESS = {harness}\n{WARM}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guests_source_is_ascii_so_that_its_json_form_is_a_python_literal() {
+        assert!(HARNESS.is_ascii() && WARM.is_ascii());
+    }
+}

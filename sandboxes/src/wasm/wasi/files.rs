@@ -1,0 +1,127 @@
+//! The file system: one folder, `/usr/local/lib`, with one read-only file, the standard library's zip.
+
+use std::sync::Arc;
+
+use super::errno::{self, Errno};
+
+/// The descriptor of the folder; 0, 1 and 2 are the standard streams.
+pub(super) const FOLDER: i32 = 3;
+/// Where the folder is mounted.
+pub(super) const MOUNT: &[u8] = b"/usr/local/lib";
+/// The file in it.
+const LIBRARY: &[u8] = b"python315.zip";
+/// Open descriptors a guest may hold.
+const OPEN: usize = 64;
+
+/// What a descriptor or a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Standard input, output or error.
+    Stream,
+    /// `/usr/local/lib`.
+    Folder,
+    /// The zip.
+    Library,
+}
+
+/// Open files of one guest.
+pub(in crate::wasm) struct Files {
+    library: Arc<[u8]>,
+    /// Position of each open handle on the zip; the descriptor is the index plus 4.
+    open: Vec<Option<u64>>,
+}
+
+impl Files {
+    pub(in crate::wasm) fn new(library: Arc<[u8]>) -> Files {
+        Files {
+            library,
+            open: Vec::new(),
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.library.len() as u64
+    }
+
+    /// What `fd` is open on.
+    pub(super) fn node(&self, fd: i32) -> Result<Node, Errno> {
+        match fd {
+            0..=2 => Ok(Node::Stream),
+            FOLDER => Ok(Node::Folder),
+            _ => self.position(fd).map(|_| Node::Library),
+        }
+    }
+
+    /// What `path` names below `fd`.
+    pub(super) fn lookup(&self, fd: i32, path: &[u8]) -> Result<Node, Errno> {
+        match self.node(fd)? {
+            Node::Folder => {}
+            Node::Stream | Node::Library => return Err(errno::NOTDIR),
+        }
+        match path {
+            b"." | b"" => Ok(Node::Folder),
+            _ if path == LIBRARY => Ok(Node::Library),
+            _ if path.starts_with(LIBRARY) && path.get(LIBRARY.len()) == Some(&b'/') => Err(errno::NOTDIR),
+            _ => Err(errno::NOENT),
+        }
+    }
+
+    /// Opens the zip for reading.
+    pub(super) fn open(&mut self, fd: i32, path: &[u8]) -> Result<i32, Errno> {
+        match self.lookup(fd, path)? {
+            Node::Library => {}
+            Node::Folder => return Err(errno::ISDIR),
+            Node::Stream => return Err(errno::INVAL),
+        }
+        let slot = match self.open.iter().position(Option::is_none) {
+            Some(slot) => slot,
+            None if self.open.len() < OPEN => {
+                self.open.push(None);
+                self.open.len() - 1
+            }
+            None => return Err(errno::MFILE),
+        };
+        self.open[slot] = Some(0);
+        Ok(FOLDER + 1 + slot as i32)
+    }
+
+    pub(super) fn close(&mut self, fd: i32) -> Result<(), Errno> {
+        match fd {
+            // Python closes none of them; a program may, and must not find the descriptor reused for something else.
+            0..=FOLDER => Ok(()),
+            _ => {
+                self.position(fd)?;
+                self.open[(fd - FOLDER - 1) as usize] = None;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn position(&self, fd: i32) -> Result<u64, Errno> {
+        let slot = usize::try_from(fd - (FOLDER + 1)).map_err(|_| errno::BADF)?;
+        self.open.get(slot).copied().flatten().ok_or(errno::BADF)
+    }
+
+    pub(super) fn seek(&mut self, fd: i32, offset: i64, whence: i32) -> Result<u64, Errno> {
+        if self.node(fd)? != Node::Library {
+            return Err(errno::SPIPE);
+        }
+        let base = match whence {
+            0 => 0,
+            1 => self.position(fd)?,
+            2 => self.size(),
+            _ => return Err(errno::INVAL),
+        };
+        let position = base.checked_add_signed(offset).ok_or(errno::INVAL)?;
+        self.open[(fd - FOLDER - 1) as usize] = Some(position);
+        Ok(position)
+    }
+
+    /// Copies from the zip at `position` into `target`; fewer bytes at its end.
+    pub(super) fn read_at(&self, position: u64, target: &mut [u8]) -> usize {
+        let start = usize::try_from(position).map_or(self.library.len(), |start| start.min(self.library.len()));
+        let length = target.len().min(self.library.len() - start);
+        target[..length].copy_from_slice(&self.library[start..start + length]);
+        length
+    }
+}

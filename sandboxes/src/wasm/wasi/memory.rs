@@ -1,0 +1,77 @@
+//! Reading and writing a guest's linear memory by its own addresses, none of which is trusted.
+
+use wasmtime::Caller;
+
+use super::errno::{self, Errno};
+use crate::wasm::stop::Stop;
+use crate::wasm::world::World;
+
+/// A guest's memory and world, borrowed for one host call.
+pub(super) struct View<'a> {
+    bytes: &'a mut [u8],
+    pub(super) world: &'a mut World,
+}
+
+impl<'a> View<'a> {
+    /// # Errors
+    /// A trap, where the module has not exported a memory.
+    pub(super) fn of(caller: &'a mut Caller<'_, World>) -> wasmtime::Result<View<'a>> {
+        let memory = caller
+            .data()
+            .memory
+            .ok_or(Stop::Protocol("a host call before the memory was known"))?;
+        let (bytes, world) = memory.data_and_store_mut(caller);
+        Ok(View { bytes, world })
+    }
+
+    pub(super) fn slice(&self, at: i32, length: i32) -> Result<&[u8], Errno> {
+        let at = at as u32 as usize;
+        self.bytes.get(at..at + length as u32 as usize).ok_or(errno::FAULT)
+    }
+
+    /// The memory and the world apart.
+    pub(super) fn target(&mut self, at: i32, length: i32) -> Result<(&mut [u8], &mut World), Errno> {
+        let at = at as u32 as usize;
+        let bytes = self.bytes.get_mut(at..at + length as u32 as usize).ok_or(errno::FAULT)?;
+        Ok((bytes, self.world))
+    }
+
+    pub(super) fn write(&mut self, at: i32, bytes: &[u8]) -> Result<(), Errno> {
+        let at = at as u32 as usize;
+        self.bytes.get_mut(at..at + bytes.len()).ok_or(errno::FAULT)?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    pub(super) fn write_u32(&mut self, at: i32, value: u32) -> Result<(), Errno> {
+        self.write(at, &value.to_le_bytes())
+    }
+
+    pub(super) fn write_u64(&mut self, at: i32, value: u64) -> Result<(), Errno> {
+        self.write(at, &value.to_le_bytes())
+    }
+
+    /// The element `index` of an array of `iovec`s: address and length.
+    pub(super) fn iovec(&self, array: i32, index: i32) -> Result<(i32, i32), Errno> {
+        let entry = self.slice(array.wrapping_add(index.wrapping_mul(8)), 8)?;
+        let word = |at: usize| i32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
+        Ok((word(0), word(4)))
+    }
+}
+
+/// Takes fuel for work that the host does on the guest's behalf: one unit a byte, as wasm's own bulk copies cost.
+///
+/// # Errors
+/// [`Stop::Fuel`], where there is not so much left.
+pub(in crate::wasm) fn charge(caller: &mut Caller<'_, World>, units: u64) -> wasmtime::Result<()> {
+    // The warming engine is not metered.
+    let Ok(left) = caller.get_fuel() else {
+        return Ok(());
+    };
+    match left.checked_sub(units) {
+        Some(left) => caller.set_fuel(left),
+        None => {
+            caller.set_fuel(0)?;
+            Err(Stop::Fuel.into())
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Nothing of one run is seen by the next, nothing of the machine is seen at all, and every run sees the same.
+
+use std::path::Path;
+
+use sandboxes::wasm::WasmSandbox;
+use sandboxes::{Call, End, Sandbox, SandboxError};
+
+use crate::support::{artifact, home, result, run, sandbox};
+
+#[test]
+fn calls_of_one_run_share_their_instance_and_runs_share_nothing() {
+    let source = "import builtins, math\nseen = []\ndef f():\n    seen.append(1); math.pi = 3; builtins.len = None\n    return [len is None, getattr(builtins, 'n', 0), len_of(seen)]\ndef len_of(x): return x.__len__()";
+    let first = run(source, &["[]", "[]"]);
+    assert_eq!(first.calls, [Call::Returned("[true,0,1]".to_owned()), Call::Returned("[true,0,2]".to_owned())]);
+    assert_eq!(result("import math\nn = len([1])\ndef f(): return [math.pi > 3, n, 'seen' in globals()]"), "[true,1,false]");
+}
+
+#[test]
+fn time_randomness_hashes_and_addresses_are_the_same_in_every_run() {
+    let source = "import random, time, os, uuid, datetime, numpy, secrets
+def f():
+    return [random.random(), random.Random().random(), time.time(), time.perf_counter(), os.urandom(8), str(uuid.uuid4()), hash('text'), id(object()),
+            str(datetime.datetime.now()), numpy.random.rand(), numpy.random.default_rng().random(), secrets.token_hex(4), list({'a', 'b', 'c', 'd'}), repr(f)]";
+    let first = result(source);
+    assert!(first.contains("2025-01-01"), "{first}");
+    assert_eq!(first, result(source));
+}
+
+#[test]
+fn runs_of_several_threads_do_not_meet() {
+    let source = "state = []\ndef f(n):\n    state.append(n)\n    return [state, sum(range(n * 1000))]";
+    std::thread::scope(|scope| {
+        for n in 1..=8_u64 {
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    let run = run(source, &[&format!("[{n}]")]);
+                    assert_eq!(run.calls, [Call::Returned(format!("[[{n}],{}]", n * 1000 * (n * 1000 - 1) / 2))]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn there_are_no_files_processes_or_network() {
+    for body in [
+        "open('/etc/passwd')",
+        "open('/tmp/x', 'w')",
+        "open('/usr/local/lib/x', 'w')",
+        "open('/usr/local/lib/python315.zip', 'r+b')",
+        "open('/usr/local/lib/../../../etc/passwd')",
+        "os.listdir('/')",
+        "os.listdir('/usr/local/lib')",
+        "os.remove('/usr/local/lib/python315.zip')",
+        "os.mkdir('/x')",
+        "os.rename('/usr/local/lib/python315.zip', '/usr/local/lib/x')",
+        "os.symlink('/etc', '/usr/local/lib/x')",
+        "os.system('true')",
+        "os.fork()",
+        "__import__('subprocess').run(['true'])",
+        "__import__('socket').create_connection(('127.0.0.1', 80))",
+        "__import__('urllib.request').request.urlopen('http://127.0.0.1')",
+        "__import__('threading').Thread(target=print).start()",
+        "input()",
+    ] {
+        let source = format!("import os\ndef f():\n    try: {body}\n    except Exception as error: return 'refused'");
+        assert_eq!(result(&source), "\"refused\"", "{body}");
+    }
+}
+
+#[test]
+fn the_library_beyond_the_warmed_part_can_be_imported() {
+    assert_eq!(result("def f():\n    import sympy, colorsys\n    return [str(sympy.expand('(x+1)**2')), colorsys.rgb_to_hsv(1, 0, 0)[0]]"), "[\"x**2 + 2*x + 1\",0.0]");
+}
+
+#[test]
+fn a_missing_or_wrong_artifact_is_named_with_its_remedy() {
+    let empty = tempfile::tempdir().unwrap();
+    for prepare in [None, Some("text")] {
+        if let Some(text) = prepare {
+            std::fs::write(empty.path().join("python-snapshot.wasm"), text).unwrap();
+        }
+        let Err(SandboxError::Unusable(why)) = WasmSandbox::open(empty.path(), empty.path(), &|_| {}) else {
+            panic!("opened");
+        };
+        assert!(why.contains("python-snapshot.wasm") && why.contains("rapid fetch sandbox:python-wasi"), "{why}");
+    }
+}
+
+#[test]
+fn a_compiled_module_that_was_changed_is_not_loaded() {
+    // Its own cache with the real module in it, so that nothing is compiled twice.
+    let _ = sandbox();
+    let own = tempfile::tempdir_in(home()).unwrap();
+    let compiled = own.path().join("compiled");
+    copy(&home().join("compiled"), &compiled);
+    let progressed = std::cell::Cell::new(false);
+    let open = || WasmSandbox::open(&artifact(), own.path(), &|_| progressed.set(true));
+    assert_eq!(open().unwrap().identity(), sandbox().identity());
+    assert!(!progressed.get(), "a copy with its key is loaded");
+
+    // The key is another one: as if the file had come from another machine.
+    std::fs::write(compiled.join("key"), [7; 32]).unwrap();
+    let module = std::fs::read_dir(&compiled).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some_and(|e| e == "cwasm"));
+    assert!(module.is_some());
+    // Recompiling takes a minute; that it begins is all that is asked here.
+    let began = std::panic::catch_unwind(|| WasmSandbox::open(&artifact(), own.path(), &|line| panic!("{line}")));
+    assert!(began.is_err(), "a module with a wrong tag must be made again");
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_folder_of_compiled_modules_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let _ = sandbox();
+    for (name, mode) in [("", 0o700), ("key", 0o600)] {
+        let found = std::fs::metadata(home().join("compiled").join(name)).unwrap().permissions().mode();
+        assert_eq!(found & 0o777, mode, "{name}");
+    }
+}
+
+#[test]
+fn the_program_is_not_the_main_module_and_has_a_module_of_its_own() {
+    let source = "import sys, dataclasses, pickle
+@dataclasses.dataclass
+class P:
+    x: 'int'
+main = __name__ == '__main__'
+def f(): return [main, sys.modules[__name__].main, pickle.loads(pickle.dumps(P(3))).x]";
+    assert_eq!(result(source), "[false,false,3]");
+    let run = run("def f(): return 1\nif __name__ == '__main__': raise ValueError", &["[]"]);
+    assert_eq!(run.end, End::Completed);
+}

@@ -1,0 +1,146 @@
+//! Every limit ends a run in its own way, and in the same way each time.
+
+use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
+
+use crate::support::{result, run, run_within, sandbox};
+
+#[test]
+fn an_endless_loop_uses_its_fuel_to_the_unit() {
+    let source = "def f(x):\n    while x: pass\n    return 1";
+    let limits = Limits {
+        fuel: 1_000_000_000,
+        ..Limits::default()
+    };
+    for _ in 0..2 {
+        let run = run_within(source, &["[0]", "[1]", "[0]"], &limits);
+        assert_eq!((run.end, run.fuel), (End::OutOfFuel, limits.fuel));
+        assert_eq!(run.calls, [Call::Returned("1".to_owned())], "what was answered before stays");
+    }
+}
+
+#[test]
+fn a_loop_inside_one_library_call_is_metered_too() {
+    let limits = Limits {
+        fuel: 1_000_000_000,
+        ..Limits::default()
+    };
+    for body in ["return 10 ** 10 ** 8", "import re; return re.match(r'(a+)+$', 'a' * 40 + 'b')", "x = bytearray(1 << 28)\n    while True: x[:] = bytes(1 << 28)"] {
+        let run = run_within(&format!("def f():\n    {body}"), &["[]"], &limits);
+        assert_eq!(run.end, End::OutOfFuel, "{body}");
+    }
+}
+
+#[test]
+fn equal_runs_use_equal_fuel() {
+    let source = "import random, time\ndef f(n):\n    random.shuffle(x := list(range(n))); time.time(); return sorted({str(i) for i in x}), id(x) % 97";
+    let fuel: Vec<u64> = (0..3).map(|_| run(source, &["[500]", "[20]"]).fuel).collect();
+    assert!(fuel[0] > 0 && fuel.iter().all(|&used| used == fuel[0]), "{fuel:?}");
+}
+
+#[test]
+fn a_program_that_takes_all_memory_is_out_of_memory() {
+    for body in ["x = [0]\n    while True: x += x", "try: x = bytearray(3 << 29)\n    except MemoryError: return 1", "return ['x' * (1 << 20) + str(i) for i in range(4000)]"] {
+        let limits = Limits {
+            memory: 512 << 20,
+            ..Limits::default()
+        };
+        let run = run_within(&format!("def f():\n    {body}"), &["[]"], &limits);
+        assert_eq!((run.end, run.calls), (End::OutOfMemory, vec![]), "{body}");
+        assert!(run.peak_memory <= limits.memory);
+    }
+}
+
+#[test]
+fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuration() {
+    let limits = Limits {
+        memory: 1 << 20,
+        ..Limits::default()
+    };
+    let program = Program {
+        source: "",
+        entry_point: "f",
+        calls: &[],
+    };
+    assert!(matches!(sandbox().run(&program, &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit")));
+}
+
+#[test]
+fn recursion_without_end_raises_and_the_next_call_works() {
+    let sources = [
+        "def f(n): return 1 + f(n) if n else 0",
+        "class A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\ndef f(n): return A().b if n else 0",
+        "class A:\n    def __repr__(self): return repr(self)\ndef f(n): return repr(A()) if n else 0",
+        "class A:\n    def __lt__(self, other): return sorted([A(), A()])\ndef f(n): return sorted([A(), A()]) if n else 0",
+        "class A:\n    def __add__(self, other): return sum([A(), A()], A())\ndef f(n): return A() + 1 if n else 0",
+        "import functools\n@functools.lru_cache(None)\ndef g(n): return g(n + 1)\ndef f(n): return g(0) if n else 0",
+        "def f(n):\n    x = []\n    for _ in range(100000): x = [x]\n    return repr(x) if n else 0",
+        "import copy\ndef f(n):\n    x = []\n    for _ in range(100000): x = [x]\n    return copy.deepcopy(x) if n else 0",
+        "def f(n):\n    x, y = [], []\n    for _ in range(100000): x, y = [x], [y]\n    return x == y if n else 0",
+        "import json\ndef f(n): return json.loads('[' * 100000) if n else 0",
+    ];
+    for source in sources {
+        let run = run(source, &["[1]", "[0]"]);
+        assert_eq!(run.end, End::Completed, "{source}");
+        assert!(matches!(&run.calls[0], Call::Raised { kind, .. } if kind == "RecursionError"), "{source}: {:?}", run.calls[0]);
+        assert_eq!(run.calls[1], Call::Returned("0".to_owned()), "{source}");
+    }
+}
+
+#[test]
+fn a_raised_recursion_limit_gives_a_verdict_too() {
+    for source in [
+        "import sys\nsys.setrecursionlimit(10**6)\ndef f(n=0): return f(n + 1)",
+        "import sys\nsys.setrecursionlimit(10**6)\nclass A:\n    def __repr__(self): return repr(self)\ndef f(): return repr(A())",
+        "import sys\nsys.setrecursionlimit(10**6)\nclass A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\ndef f(): return A().b",
+    ] {
+        let limits = Limits {
+            memory: 256 << 20,
+            ..Limits::default()
+        };
+        let run = run_within(source, &["[]"], &limits);
+        let raised = matches!(run.calls.first(), Some(Call::Raised { kind, .. }) if kind == "RecursionError");
+        assert!(raised || run.end == End::OutOfMemory || matches!(run.end, End::Died(_)), "{run:?}");
+    }
+}
+
+#[test]
+fn deep_source_is_refused_by_the_compiler_not_by_a_crash() {
+    for source in [format!("x = {}1{}", "(".repeat(5000), ")".repeat(5000)), format!("x = {}1", "-".repeat(100_000)), format!("x = {}", ["1"; 20000].join("+")), "\0".to_owned()] {
+        let run = run(&source, &["[]"]);
+        assert!(matches!(&run.end, End::Unloadable { .. }), "{:?}", run.end);
+    }
+}
+
+#[test]
+fn output_is_kept_up_to_its_limit() {
+    let limits = Limits {
+        output: 10,
+        ..Limits::default()
+    };
+    let run = run_within("def f():\n    for i in range(100000): print('0123')", &["[]"], &limits);
+    assert_eq!((run.stdout.as_str(), run.end), ("0123\n0123\n", End::Completed));
+}
+
+#[test]
+fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
+    let limits = Limits {
+        backstop: 0.05,
+        fuel: u64::MAX / 2,
+        ..Limits::default()
+    };
+    let calls = ["[]".to_owned()];
+    let program = Program {
+        source: "def f():\n    while True: pass",
+        entry_point: "f",
+        calls: &calls,
+    };
+    assert!(matches!(sandbox().run(&program, &limits), Err(SandboxError::Transient(_))));
+}
+
+#[test]
+fn sleeping_takes_virtual_time_only() {
+    let start = std::time::Instant::now();
+    let source = "import time\ndef f():\n    a, b = time.time(), time.monotonic()\n    time.sleep(3600)\n    return [3600 <= time.time() - a < 3601, 3600 <= time.monotonic() - b < 3601]";
+    assert_eq!(result(source), "[true,true]");
+    assert!(start.elapsed().as_secs() < 600);
+}

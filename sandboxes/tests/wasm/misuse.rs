@@ -1,0 +1,122 @@
+//! A program can lie about its own results, and about nothing else.
+
+use sandboxes::{Call, End, Run};
+
+use crate::support::{result, run};
+
+fn kind(end: &End) -> &str {
+    match end {
+        End::Unloadable { kind, .. } => kind,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn source_that_does_not_load_is_unloadable() {
+    for (source, expected) in [
+        ("def f(:", "SyntaxError"),
+        ("raise ValueError('x')", "ValueError"),
+        ("import nothing_like_this", "ModuleNotFoundError"),
+        ("def g(): pass", "NameError"),
+        ("", "NameError"),
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("class E(BaseException): pass\nraise E", "E"),
+    ] {
+        let run = run(source, &["[]"]);
+        assert_eq!(kind(&run.end), expected, "{source}");
+        assert_eq!(run.calls, []);
+    }
+}
+
+#[test]
+fn any_exception_is_the_end_of_its_call_only() {
+    let source = "import sys
+class E(BaseException):
+    def __str__(self): raise ValueError
+    __repr__ = __str__
+def f(n):
+    if n == 0: raise E('own')
+    if n == 1: sys.exit('bye')
+    if n == 2: raise KeyError('k', 1)
+    if n == 3: 1 / 0
+    return n";
+    let run = run(source, &["[0]", "[1]", "[2]", "[3]", "[4]", "[]"]);
+    let raised = |kind: &str, message: &str| Call::Raised {
+        kind: kind.to_owned(),
+        message: message.to_owned(),
+    };
+    assert_eq!(run.calls[..4], [raised("E", "own"), raised("SystemExit", "bye"), raised("KeyError", "k, 1"), raised("ZeroDivisionError", "division by zero")]);
+    assert_eq!(run.calls[4], Call::Returned("4".to_owned()));
+    assert!(matches!(&run.calls[5], Call::Raised { kind, message } if kind == "TypeError" && message.contains("missing 1 required")));
+}
+
+#[test]
+fn leaving_the_process_keeps_what_was_answered_and_says_so() {
+    for status in ["0", "1"] {
+        let run = run(&format!("import os\ndef f(n):\n    if n: os._exit({status})\n    return n"), &["[0]", "[1]", "[0]"]);
+        assert_eq!(run.calls, [Call::Returned("0".to_owned())]);
+        assert_eq!(run.end, End::Died(format!("the program left with exit status {status}")));
+    }
+    let run = run("import os\nos.abort()", &["[0]"]);
+    assert!(matches!(run.end, End::Died(_)), "{:?}", run.end);
+}
+
+#[test]
+fn patching_what_the_harness_might_use_changes_nothing() {
+    let source = "import builtins, sys, json, types, gc, binascii, numpy, _json
+def broken(*a, **k): raise RuntimeError('patched')
+for name in ['len', 'type', 'isinstance', 'str', 'int', 'float', 'list', 'dict', 'tuple', 'set', 'map', 'repr', 'exec', 'compile', 'max', 'min', 'id', 'range', 'BaseException', 'Exception', 'print', 'getattr', '__import__', 'bytes']:
+    setattr(builtins, name, broken)
+json.dumps = json.loads = binascii.b2a_base64 = binascii.a2b_base64 = _json.encode_basestring = numpy.generic = numpy.ndarray = broken
+sys.modules.clear()
+def f(x): return [x, (1.5, {'a': b'x'}), 2**70]";
+    let expected = r#"[{"$set":[1]},{"$tuple":[1.5,{"a":{"$bytes":"eA=="}}]},{"$int":"1180591620717411303424"}]"#;
+    let run = run(source, &[r#"[{"$set":[1]}]"#]);
+    assert_eq!((run.calls, run.end), (vec![Call::Returned(expected.to_owned())], End::Completed));
+}
+
+#[test]
+fn tiny_interpreter_limits_are_the_programs_own() {
+    assert_eq!(result("import sys\nsys.setrecursionlimit(40)\nsys.set_int_max_str_digits(640)\ndef f(): return [[[[[[[10**700 > 1]]]]]], sys.getrecursionlimit()]"), "[[[[[[[true]]]]]],40]");
+}
+
+/// Runs two calls of a program that makes requests of its own.
+fn forge(body: &str) -> Run {
+    run(&format!("import _host, os\nask = _host.call\ndef f(n):\n    {body}\n    return n"), &["[1]", "[2]"])
+}
+
+#[test]
+fn a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run() {
+    let run = forge("ask(b'V7')");
+    assert_eq!(run.calls, [Call::Returned("7".to_owned())]);
+    assert_eq!(run.end, End::Died("the program broke the protocol: a request out of turn".to_owned()));
+}
+
+#[test]
+fn answering_every_call_at_once_is_no_more_than_returning_those_values() {
+    let run = forge("ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'N'); os._exit(0)");
+    assert_eq!((run.calls, run.end), (vec![Call::Returned("7".to_owned()), Call::Returned("8".to_owned())], End::Completed));
+}
+
+#[test]
+fn more_answers_than_calls_end_the_run() {
+    let run = forge("ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'V9')");
+    assert_eq!(run.calls.len(), 2);
+    assert!(matches!(run.end, End::Died(_)));
+}
+
+#[test]
+fn what_is_no_request_ends_the_run() {
+    for body in ["ask(b'')", "ask(b'?')", "ask(b'J')", "ask(b'L')", "ask(b'V{')", "ask(b'V' + b'[' * 1000)", "ask(b'E[1]')", "ask(b'V\\xff')", "ask(b'V' + bytes(100 << 20))", "ask(b'C[]')"] {
+        let run = forge(body);
+        assert!(matches!(run.end, End::Died(_)), "{body}: {run:?}");
+        assert_eq!(run.calls, [], "{body}");
+    }
+}
+
+#[test]
+fn printing_decides_nothing() {
+    let run = run("import sys\ndef f():\n    print('V1'); print('ok 1 passed', file=sys.stderr); sys.stdout.close()\n    return 2", &["[]"]);
+    assert_eq!((run.calls, run.end), (vec![Call::Returned("2".to_owned())], End::Completed));
+}

@@ -1,0 +1,130 @@
+//! Values come back as they are.
+
+use sandboxes::{Call, End, Limits};
+
+use crate::support::{result, run, run_within};
+
+#[test]
+fn every_kind_of_value_goes_in_and_comes_out_unchanged() {
+    let values = [
+        "null",
+        "true",
+        "1",
+        "1.0",
+        "-0.0",
+        "1e+300",
+        "-9223372036854775808",
+        "9223372036854775807",
+        r#"{"$int":"9223372036854775808"}"#,
+        r#"{"$int":"-123456789012345678901234567890"}"#,
+        r#"{"$float":"nan"}"#,
+        r#"{"$float":"-inf"}"#,
+        r#"{"$complex":[1.0,{"$float":"inf"}]}"#,
+        r#""text with \"quotes\", \n line breaks, é and 😀""#,
+        r#"{"$bytes":"AAEC/w=="}"#,
+        "[]",
+        "[1,[2.0,[null]]]",
+        r#"{"$tuple":[]}"#,
+        r#"{"$tuple":[1,{"$tuple":["a"]}]}"#,
+        r#"{"$set":[1]}"#,
+        r#"{"$frozenset":[{"$tuple":[1,2]}]}"#,
+        "{}",
+        r#"{"b":1,"a":[2]}"#,
+        r#"{"$dict":[[1,"one"],[{"$tuple":[1,2]},null]]}"#,
+        r#"{"$dict":[["$tuple",1]]}"#,
+        "[1,1.0,true]",
+        r#"["a",null]"#,
+        r#"[1.5,{"$float":"nan"}]"#,
+        r#"[1,{"$int":"9223372036854775808"}]"#,
+    ];
+    let calls: Vec<String> = values.iter().map(|value| format!("[{value}]")).collect();
+    let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+    let run = run("def f(x): return x", &calls);
+    assert_eq!(run.end, End::Completed);
+    for (value, call) in values.iter().zip(run.calls) {
+        assert_eq!(call, Call::Returned((*value).to_owned()));
+    }
+}
+
+#[test]
+fn numpy_and_subclasses_come_back_as_the_data_below_them() {
+    let source = r"
+import numpy as np, enum, collections
+class Liar(int):
+    def __eq__(self, other): return True
+    def __int__(self): return 7
+    def __repr__(self): return '7'
+    __str__ = __index__ = __repr__
+    __hash__ = int.__hash__
+class List(list):
+    def __iter__(self): return iter([7])
+    def __len__(self): return 1
+    def __getitem__(self, i): return 7
+class Text(str):
+    def __str__(self): return '7'
+    def encode(self, *a): return b'7'
+class Map(dict):
+    def items(self): return [(7, 7)]
+    __iter__ = keys = items
+class Colour(enum.IntEnum):
+    RED = 3
+Point = collections.namedtuple('Point', 'x y')
+def f():
+    return [Liar(1), List([1, 2]), Text('abc'), Map(a=1), Colour.RED, Point(1, 2), collections.Counter('aab'),
+            np.int32(5), np.float64(0.5), np.bool_(True), np.array([[1, 2], [3, 4]]), np.array(2.0), np.str_('s'), np.complex128(1j),
+            collections.OrderedDict(x=1), collections.defaultdict(list, {1: [2]}), bytearray(b'ab')]
+";
+    let expected = r#"[1,[1,2],"abc",{"a":1},3,{"$tuple":[1,2]},{"a":2,"b":1},5,0.5,true,[[1,2],[3,4]],2.0,"s",{"$complex":[0.0,1.0]},{"x":1},{"$dict":[[1,[2]]]},{"$bytes":"YWI="}]"#;
+    assert_eq!(result(source), expected);
+}
+
+#[test]
+fn what_has_no_encoding_is_opaque() {
+    let source = r"
+import re, fractions
+class Meta(type):
+    def __hash__(cls): raise ValueError
+    @property
+    def __name__(cls): return 'int'
+class Own(metaclass=Meta):
+    __class__ = int
+def f(): return [object(), re.match('a', 'a'), (i for i in []), f, int, Own(), range(3), fractions.Fraction(1, 2), '\ud800', ['\udfff']]
+";
+    let opaque = |name: &str| format!(r#"{{"$opaque":"{name}"}}"#);
+    let names = ["object", "Match", "generator", "function", "type", "Own", "range", "Fraction", "str with lone surrogates"];
+    let surrogates = format!("[{}]", opaque("str with lone surrogates"));
+    let expected: Vec<String> = names.iter().map(|name| opaque(name)).chain([surrogates]).collect();
+    assert_eq!(result(source), format!("[{}]", expected.join(",")));
+}
+
+#[test]
+fn a_value_nested_too_deeply_or_in_itself_is_too_large() {
+    for body in ["x = []\n    x.append(x)", "x = []\n    for _ in range(100000): x = [x]", "x = {}\n    x['a'] = (x,)"] {
+        let run = run(&format!("def f():\n    {body}\n    return x"), &["[]", "[]"]);
+        assert_eq!((run.calls, run.end), (vec![Call::TooLarge, Call::TooLarge], End::Completed));
+    }
+}
+
+#[test]
+fn a_long_value_is_its_digest_and_equal_values_have_equal_ones() {
+    let limits = Limits {
+        value: 1000,
+        ..Limits::default()
+    };
+    let source = "def f(n, x): return [x] * n + ['é' * 100000]";
+    let digest = |call: &str| match &run_within(source, &[call], &limits).calls[..] {
+        [Call::Returned(value)] => value.clone(),
+        other => panic!("{other:?}"),
+    };
+    let one = digest("[200000, 1]");
+    assert!(one.starts_with(r#"{"$digest":""#), "{one}");
+    assert_eq!(one, digest("[200000, 1]"));
+    assert_ne!(one, digest("[200000, 2]"));
+    assert_ne!(one, digest("[199999, 1]"));
+}
+
+#[test]
+fn a_number_of_many_digits_comes_back_whatever_the_interpreters_own_limit_is() {
+    assert_eq!(result("def f(): return 10**5000"), format!(r#"{{"$int":"1{}"}}"#, "0".repeat(5000)));
+    assert!(result("def f(): return str(10**5000)").starts_with("ValueError: Exceeds the limit"));
+}

@@ -1,0 +1,521 @@
+"""Runs inside the guest: loads a program, makes the calls that the host asks for, and sends back what they return.
+
+Executed once, before the snapshot, in a namespace with a private copy of the builtins; afterwards only `main` is reachable from the
+main module. Everything that it needs is bound here, before any program runs, so that a program that patches `builtins`, `json` or
+`sys.modules` changes nothing for it. A program that digs into the interpreter can still make it lie: about that program's own results, which
+is all that the host ever asks it for.
+
+The encoding is the one of `datasets::Value`. The encoder reads the data of a built-in type through that type's own methods, never through a
+method that a subclass may have overridden.
+"""
+
+import binascii
+import gc
+import math
+import sys
+import types
+
+import _host
+import _json
+import numpy
+
+send = _host.call
+
+DEPTH = 36  # each level takes up to three brackets, and parsers stop at 128
+PIECE = 1 << 15  # bytes of a long value that are sent at a time
+INT64_LOW, INT64_HIGH = -(2**63), 2**63 - 1
+
+mro_of = type.__dict__["__mro__"].__get__
+name_of = type.__dict__["__name__"].__get__
+exception_args = BaseException.__dict__["args"].__get__
+array_tolist = numpy.ndarray.tolist
+scalar_item = numpy.generic.item
+digits, decimal = int.__repr__, float.__repr__
+set_digits, get_digits = sys.set_int_max_str_digits, sys.get_int_max_str_digits
+set_recursion, get_recursion = sys.setrecursionlimit, sys.getrecursionlimit
+quote = _json.encode_basestring
+to_base64, from_base64 = binascii.b2a_base64, binascii.a2b_base64
+
+
+class ScannerSettings:
+    strict = True
+    array_hook = None
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = None
+
+
+scan = _json.make_scanner(ScannerSettings)
+
+
+class TooLarge(Exception):
+    """The encoding is longer or deeper than the limit."""
+
+
+class Unsendable(Exception):
+    """A value that has no encoding; its argument is the type's name."""
+
+
+class Opaque:
+    """In the tests' instance, a result that has no encoding: it equals nothing, itself included."""
+
+    __slots__ = ("kind",)
+    __hash__ = None
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __eq__(self, other):
+        return False
+
+    def __ne__(self, other):
+        return True
+
+    def __repr__(self):
+        return f"<{self.kind} object of the program>"
+
+
+def type_name(value):
+    name = name_of(type(value))
+    return str.__str__(name)[:100] if type(name) is str else "object"
+
+
+# ------------------------------------------------------------------ values to JSON
+
+
+class Encoder:
+    """Writes the pieces of one JSON text. After each `limit` bytes it sends them ahead (`P`), or, where they must stay together, raises `TooLarge`."""
+
+    __slots__ = ("parts", "size", "limit", "together", "opaque")
+
+    def __init__(self, limit, together, opaque=True):
+        self.parts = []
+        self.size = 0
+        self.limit = limit
+        self.together = together
+        self.opaque = opaque
+
+    def put(self, text):
+        self.size += len(text) if text.isascii() else len(text.encode("utf-8"))
+        self.parts.append(text)
+        if self.size > self.limit:
+            if self.together:
+                raise TooLarge
+            taken = self.take()
+            for start in range(0, len(taken), PIECE):
+                send(b"P" + taken[start : start + PIECE])
+
+    def take(self):
+        taken = "".join(self.parts).encode("utf-8")
+        self.parts = []
+        self.size = 0
+        return taken
+
+    def text(self, value):
+        try:
+            self.put(quote(value))
+        except UnicodeEncodeError:
+            self.no_encoding("str with lone surrogates")
+
+    def no_encoding(self, kind):
+        if not self.opaque:
+            raise Unsendable(kind)
+        kind = quote(kind.encode("utf-8", "replace").decode("utf-8"))
+        self.put(f'{{"$opaque":{kind}}}')
+
+    def integer(self, value):
+        self.put(digits(value) if INT64_LOW <= value <= INT64_HIGH else f'{{"$int":"{digits(value)}"}}')
+
+    def float(self, value):
+        if value - value == 0.0:
+            self.put(decimal(value))
+        elif value != value:
+            self.put('{"$float":"nan"}')
+        else:
+            self.put('{"$float":"inf"}' if value > 0.0 else '{"$float":"-inf"}')
+
+    def sequence(self, tag, items, depth):
+        """`items` is a plain list or tuple, which no program's code changes while it is read."""
+        self.put(tag + "[" if tag else "[")
+        kinds = set(map(id, map(type, items)))
+        flat = None
+        if len(kinds) == 1:
+            (kind,) = kinds
+            if kind == INT and INT64_LOW <= min(items) and max(items) <= INT64_HIGH:
+                flat = ",".join(map(digits, items))
+            elif kind == STR:
+                flat = ",".join(map(quote, items))
+            elif kind == FLOAT:
+                flat = ",".join(map(decimal, items))
+                if "n" in flat:  # nan or inf
+                    flat = None
+        if flat is not None:
+            try:
+                self.put(flat)
+            except UnicodeEncodeError:
+                flat = None
+        if flat is None:
+            first = True
+            for item in items:
+                if first:
+                    first = False
+                else:
+                    self.put(",")
+                self.value(item, depth)
+        self.put("]}" if tag else "]")
+
+    def mapping(self, value, depth):
+        value = dict.copy(value)
+        plain = True
+        for key in value:
+            if type(key) is not str or key[:1] == "$" or not key.isascii():
+                plain = False
+                break
+        self.put("{" if plain else '{"$dict":[')
+        first = True
+        for key, item in value.items():
+            if first:
+                first = False
+            else:
+                self.put(",")
+            if plain:
+                self.text(key)
+                self.put(":")
+                self.value(item, depth)
+            else:
+                self.put("[")
+                self.value(key, depth)
+                self.put(",")
+                self.value(item, depth)
+                self.put("]")
+        self.put("}" if plain else "]}")
+
+    def value(self, value, depth=0):
+        kind = type(value)
+        if kind is int:
+            return self.integer(value)
+        if kind is str:
+            return self.text(value)
+        if kind is float:
+            return self.float(value)
+        if value is None:
+            return self.put("null")
+        if kind is bool:
+            return self.put("true" if value else "false")
+        depth += 1
+        if depth > DEPTH:
+            raise TooLarge
+        for base in mro_of(kind):
+            encode = ENCODERS.get(id(base))
+            if encode is not None:
+                return encode(self, value, depth)
+        return self.no_encoding(type_name(value))
+
+    def array(self, value, depth):
+        value = array_tolist(value)
+        if type(value) is list:
+            self.value(value, depth - 1)
+        else:
+            self.scalar(value, depth)
+
+    def scalar(self, value, depth):
+        """What numpy made of one of its scalars: one of Python's own, or itself where there is none."""
+        for base in mro_of(type(value)):
+            if base is numpy_generic:
+                return self.no_encoding(type_name(value))
+        self.value(value, depth - 1)
+
+    def complex(self, value, depth):
+        value = complex.__complex__(value)
+        self.put('{"$complex":[')
+        self.float(value.real)
+        self.put(",")
+        self.float(value.imag)
+        self.put("]}")
+
+    def bytes(self, value, depth):
+        self.put(f'{{"$bytes":"{to_base64(value, newline=False).decode("ascii")}"}}')
+
+    def byte_array(self, value, depth):
+        if type(value) is bytearray:
+            self.bytes(value, depth)
+        else:
+            self.no_encoding(type_name(value))
+
+
+numpy_generic = numpy.generic
+INT, STR, FLOAT = id(int), id(str), id(float)
+
+# By identity: a look-up by the class itself would call its metaclass's `__hash__`.
+ENCODERS = {
+    id(base): encode
+    for base, encode in (
+        (int, lambda self, value, depth: self.integer(int.__int__(value))),
+        (float, lambda self, value, depth: self.float(float.__float__(value))),
+        (str, lambda self, value, depth: self.text(str.__str__(value))),
+        (complex, Encoder.complex),
+        (list, lambda self, value, depth: self.sequence("", list.copy(value), depth)),
+        (tuple, lambda self, value, depth: self.sequence('{"$tuple":', value if type(value) is tuple else [*tuple.__iter__(value)], depth)),
+        (set, lambda self, value, depth: self.sequence('{"$set":', [*set.__iter__(value)], depth)),
+        (frozenset, lambda self, value, depth: self.sequence('{"$frozenset":', [*frozenset.__iter__(value)], depth)),
+        (dict, Encoder.mapping),
+        (bytes, lambda self, value, depth: self.bytes(bytes.__bytes__(value), depth)),
+        (bytearray, Encoder.byte_array),
+        (numpy.generic, lambda self, value, depth: self.scalar(scalar_item(value), depth)),
+        (numpy.ndarray, Encoder.array),
+    )
+}
+
+
+def encode(value, limit, together, opaque=True):
+    encoder = Encoder(limit, together, opaque)
+    encoder.value(value)
+    return encoder.take()
+
+
+# ------------------------------------------------------------------ JSON to values
+
+
+def decode(value):
+    kind = type(value)
+    if kind is list:
+        return [decode(item) for item in value]
+    if kind is not dict:
+        return value
+    if len(value) == 1:
+        ((tag, body),) = value.items()
+        decoder = DECODERS.get(tag)
+        if decoder is not None:
+            return decoder(body)
+    return {key: decode(item) for key, item in value.items()}
+
+
+DECODERS = {
+    "$tuple": lambda body: tuple([decode(item) for item in body]),
+    "$set": lambda body: {decode(item) for item in body},
+    "$frozenset": lambda body: frozenset([decode(item) for item in body]),
+    "$dict": lambda body: {decode(key): decode(item) for key, item in body},
+    "$bytes": lambda body: from_base64(body),
+    "$complex": lambda body: complex(decode(body[0]), decode(body[1])),
+    "$float": float,
+    "$int": int,
+    "$opaque": Opaque,
+}
+
+
+def parse(payload):
+    return scan(payload.decode("utf-8"), 0)[0]
+
+
+# ------------------------------------------------------------------ exceptions
+
+
+def message_of(error):
+    """The message without asking the exception for it: its arguments, as far as they are plain."""
+    pieces = []
+    for piece in exception_args(error):
+        if type(piece) is str:
+            pieces.append(piece[:500])
+        elif type(piece) in (int, float, bool, types.NoneType):
+            pieces.append(repr(piece))
+        elif type(piece) is tuple and len(piece) > 2 and type(piece[1]) is int:
+            pieces.append(f"line {piece[1]}")
+        if len(pieces) == 4:
+            break
+    return ", ".join(pieces)[:500]
+
+
+def raised(letter, error):
+    pair = [type_name(error), message_of(error)]
+    text = ",".join([quote(piece.encode("utf-8", "replace").decode("utf-8")) for piece in pair])
+    return letter + b"[" + text.encode("utf-8") + b"]"
+
+
+# ------------------------------------------------------------------ the conversation
+
+
+class Limits:
+    """The interpreter's limits that a program may change: saved while the harness works, and put back for the program."""
+
+    __slots__ = ("digits", "recursion")
+
+    def enter(self):
+        self.recursion = get_recursion()
+        set_recursion(1000)
+        self.digits = get_digits()
+        set_digits(0)
+
+    def leave(self):
+        set_digits(self.digits)
+        set_recursion(self.recursion)
+
+
+def new_module(name):
+    module = types.ModuleType(name)
+    sys.modules[name] = module
+    return module.__dict__
+
+
+def load(source, namespace):
+    exec(compile(source, "<program>", "exec", dont_inherit=True), namespace)
+
+
+def main():
+    global job, limits, namespace, function
+    if job is None:
+        limits = Limits()
+        limits.enter()
+        job = parse(send(b"J"))
+        limits.leave()
+        if job["mode"] == "test":
+            namespace = new_module("tests")
+            namespace[job["entry_point"]] = stub
+        else:
+            namespace = new_module("program")
+        try:
+            load(job["source"], namespace)
+            if job["mode"] != "test":
+                function = namespace.get(job["entry_point"], main)
+                if function is main:
+                    raise NameError(f"the program does not define {job['entry_point']}")
+        except BaseException as error:
+            limits.enter()
+            send(raised(b"U", error))
+            return
+        send(b"L")
+    step = test if job["mode"] == "test" else call
+    while step():
+        pass
+
+
+def call():
+    """Makes the next call; false where the host has none."""
+    limits.enter()
+    request = send(b"N")
+    if not request:
+        limits.leave()
+        return False
+    request = decode(parse(request))
+    serving = job["mode"] == "serve"
+    arguments, keywords = request if serving else (request, {})
+    limits.leave()
+    try:
+        result = function(*arguments, **keywords)
+    except BaseException as error:
+        limits.enter()
+        answer = raised(b"E", error)
+    else:
+        limits.enter()
+        try:
+            if serving:
+                answer = b"V[" + encode(result, job["value"], True) + b"," + encode_arguments(request) + b"]"
+            else:
+                answer = b"V" + encode(result, PIECE, False)
+        except TooLarge:
+            answer = b"T"
+    limits.leave()
+    send(answer)
+    return True
+
+
+def encode_arguments(request):
+    try:
+        return encode(request, job["value"], True, opaque=False)
+    except (TooLarge, Unsendable):
+        return b"null"
+
+
+# ------------------------------------------------------------------ the tests' instance
+
+
+def test():
+    """Runs the next test; false where the host has none."""
+    source = send(b"N")
+    if not source:
+        return False
+    try:
+        load(source.decode("utf-8"), namespace)
+    except BaseException as error:
+        answer = raised(b"E", error)
+    else:
+        answer = b"Vnull"
+    send(answer)
+    return True
+
+
+def stub(*arguments, **keywords):
+    """Stands for the entry point: the call happens in the program's instance."""
+    limits.enter()
+    try:
+        try:
+            request = encode([list(arguments), keywords], job["value"], True, opaque=False)
+        except Unsendable as error:
+            if error.args[0] == "Opaque":
+                raise TypeError("a result of the program that has no encoding cannot be passed to it again") from None
+            send(raised(b"X", type(error.args[0], (Exception,), {})()))
+        reply = send(b"C" + request)
+        if reply[:1] == b"V":
+            result, after = parse(reply[1:])
+            if after is not None:
+                after = decode(after)
+                update(list(arguments), after[0])
+                update(keywords, after[1])
+            return decode(result)
+        if reply[:1] == b"E":
+            kind, message = parse(reply[1:])
+            raise EXCEPTIONS.get(kind, RuntimeError)(message if kind in EXCEPTIONS else f"{kind}: {message}")
+        raise ValueError("the program returned a value that is too large to be sent")
+    finally:
+        limits.leave()
+
+
+EXCEPTIONS = {
+    kind.__name__: kind
+    for kind in __builtins__.values()
+    if isinstance(kind, type)
+    and issubclass(kind, Exception)
+    and not issubclass(kind, (UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, BaseExceptionGroup))
+}
+
+
+def update(old, new):
+    """Makes `old` hold what `new` holds, in place as deep as both have the same form; returns the object to keep."""
+    if isinstance(old, list) and type(new) is list:
+        kept = [update(a, b) for a, b in zip(old, new)] + new[len(old) :]
+        if len(kept) != len(old) or any([a is not b for a, b in zip(kept, old)]):
+            old[:] = kept
+        return old
+    if isinstance(old, dict) and type(new) is dict:
+        kept = {key: update(old[key], item) if key in old else item for key, item in new.items()}
+        if list(kept) != list(old) or any([kept[key] is not old[key] for key in kept]):
+            old.clear()
+            old.update(kept)
+        return old
+    if isinstance(old, set) and type(new) is set:
+        if old != new:
+            old.clear()
+            old.update(new)
+        return old
+    if isinstance(old, bytearray) and type(new) is bytes:
+        old[:] = new
+        return old
+    if isinstance(old, tuple) and type(new) is tuple and len(old) == len(new):
+        kept = [update(a, b) for a, b in zip(old, new)]
+        return old if all([a is b for a, b in zip(kept, old)]) else new
+    if isinstance(old, numpy.ndarray) and type(new) is list:
+        fresh = numpy.array(new, dtype=old.dtype)
+        if fresh.shape == old.shape:
+            old[...] = fresh
+        return old
+    if type(old) is type(new) and not isinstance(old, Opaque):
+        try:
+            if old == new and (type(old) is not float or math.copysign(1.0, old) == math.copysign(1.0, new)):
+                return old
+        except Exception:
+            pass
+    return new
+
+
+job = limits = namespace = function = None

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with what was skipped, and why.
+# Fetches a 98 MB model and a 50 MB Python for the sandbox into the cache folder ($RAPID_HOME) the first time.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
+source "$(dirname "$0")/prerequisites.sh"
+
+target=${CARGO_TARGET_DIR:-target}
+log=$target/test.log
+skipped=()
+
+step() {
+  printf '\n== %s (after %d s)\n' "$1" "$SECONDS"
+}
+
+skip() {
+  skipped+=("$1")
+  printf 'SKIPPED: %s\n' "$1"
+}
+
+# Whether a cargo subcommand of rustup's is there; asks rustup for it where it is not.
+component() {
+  "cargo-$1" --version >/dev/null 2>&1 || rustup component add "$2" >/dev/null 2>&1
+}
+
+step "formatting"
+if component fmt rustfmt; then
+  cargo fmt --all --check
+else
+  skip "formatting: rustfmt is not installed (rustup component add rustfmt)"
+fi
+if command -v shellcheck >/dev/null; then
+  shellcheck --external-sources scripts/*.sh .ci/run
+else
+  skip "the scripts' own lint: shellcheck is not installed (apt-get install shellcheck)"
+fi
+
+step "build"
+cargo build --release --locked --workspace --all-targets
+
+step "artifacts"
+"$target/release/rapid" fetch model:smollm2-135m-instruct
+"$target/release/rapid" fetch sandbox:python-wasi
+
+step "lints"
+if component clippy clippy; then
+  cargo clippy --release --locked --workspace --all-targets -- --deny warnings
+else
+  skip "lints: clippy is not installed (rustup component add clippy)"
+fi
+
+# Shows a line a test as it ends; the whole output is in the log, and on the screen where a test fails.
+step "tests"
+if command -v cargo-nextest >/dev/null; then
+  tests=(cargo nextest run --release --locked --workspace --success-output immediate --no-output-indent)
+  shown='^ *(PASS|SLOW|LEAK|TERMINATING|TIMEOUT|FAIL|SIGNAL|Summary|Starting)|SKIPPED:'
+else
+  tests=(cargo test --release --locked --workspace --lib --bins --tests --no-fail-fast -- --show-output)
+  shown='^test |^test result:|SKIPPED:'
+fi
+status=0
+"${tests[@]}" 2>&1 | tee "$log" | { grep --line-buffered --extended-regexp "$shown" || true; } || status=$?
+if [ "$status" != 0 ]; then
+  printf '\n== the last 300 lines of %s\n' "$log"
+  tail -n 300 "$log"
+  exit "$status"
+fi
+while IFS= read -r line; do
+  skipped+=("${line#*SKIPPED: }")
+done < <(grep 'SKIPPED:' "$log" | sort -u)
+
+step "documentation"
+cargo test --release --locked --workspace --doc
+RUSTDOCFLAGS="--deny warnings" cargo doc --release --locked --workspace --no-deps --quiet
+
+step "licences and sources of dependencies"
+if command -v cargo-deny >/dev/null; then
+  cargo deny --locked --offline check bans licenses sources
+else
+  skip "licences and sources of dependencies: cargo-deny is not installed (cargo install --locked cargo-deny)"
+fi
+
+printf '\n== all passed in %d s; skipped: %d\n' "$SECONDS" "${#skipped[@]}"
+[ "${#skipped[@]}" = 0 ] || printf '  - %s\n' "${skipped[@]}"

@@ -1,0 +1,46 @@
+//! The real things that tests run on, found where users' are: in the cache folder, and in a folder of data sets beside the repository.
+
+use std::path::PathBuf;
+
+use datasets::fetch::{Kind, locate};
+
+use crate::repository::root;
+
+/// SmolLM2-135M-Instruct as a GGUF file. `None` after saying loudly that the test is skipped.
+#[must_use]
+pub fn model() -> Option<PathBuf> {
+    let folder = artifact(Kind::Model, "smollm2-135m-instruct")?;
+    let found = std::fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "gguf"));
+    Some(found.unwrap_or_else(|| panic!("{} holds no GGUF file", folder.display())))
+}
+
+/// The sandbox's Python. `None` after saying loudly that the test is skipped.
+#[must_use]
+pub fn sandbox() -> Option<PathBuf> {
+    artifact(Kind::Sandbox, "python-wasi")
+}
+
+fn artifact(kind: Kind, name: &str) -> Option<PathBuf> {
+    let found = locate(kind, name);
+    if found.is_none() {
+        skipped(&format!("{name} is not in the cache folder: rapid fetch {}:{name}", kind.word()));
+    }
+    found
+}
+
+/// The folder of real data sets: `$RAPID_TEST_DATA`, else `../shared/data`. `None` after saying loudly that the test is skipped.
+#[must_use]
+pub fn data() -> Option<PathBuf> {
+    let folder = std::env::var_os("RAPID_TEST_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    skipped(&format!("no data sets at {}; RAPID_TEST_DATA names their folder", folder.display()));
+    None
+}
+
+/// Says on stderr that a test did not run. scripts/test.sh repeats these lines at its end.
+pub fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("SKIPPED: {test}: {why}");
+}

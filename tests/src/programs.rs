@@ -1,0 +1,296 @@
+//! The two programs as a user runs them: built before (`cargo build --release`), started here, watched, and stopped.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest that any one call of a program may take.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// The first start of a verifier prepares its sandbox, which compiles an interpreter.
+const READY: Duration = Duration::from_secs(10 * 60);
+
+/// The built program of this name, beside the folder that this test runs from.
+///
+/// # Panics
+/// Where it is not built.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a running test has a path");
+    let folder = test.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+    let program = folder.join(name);
+    assert!(program.is_file(), "{} is not built: run `cargo build --release` first", program.display());
+    program
+}
+
+/// `rapid` with these arguments.
+#[must_use]
+pub fn rapid<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    with_arguments("rapid", arguments)
+}
+
+/// `rapid-verifier` with these arguments.
+#[must_use]
+pub fn rapid_verifier<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    with_arguments("rapid-verifier", arguments)
+}
+
+fn with_arguments<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(program(name));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// What a program did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Exit status; `None` where a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed as its result.
+    pub stdout: String,
+    /// Everything else that it said.
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// The outcome of a program that must have succeeded.
+    ///
+    /// # Panics
+    /// Where it did not.
+    #[must_use]
+    #[track_caller]
+    pub fn success(self) -> Self {
+        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The one paragraph with which a program must have failed, having left with `code`.
+    ///
+    /// # Panics
+    /// Where it left otherwise, said nothing, panicked, or said more than a paragraph.
+    #[must_use]
+    #[track_caller]
+    pub fn failure(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert!(!self.stderr.contains("panicked at"), "{}", self.stderr);
+        let at = self.stderr.rfind("error: ").unwrap_or_else(|| panic!("no `error: ` in:\n{}", self.stderr));
+        let paragraph = self.stderr[at..].trim().to_owned();
+        // A usage error has clap's form, with the usage below; ours is one line.
+        assert!(code == 2 || paragraph.lines().count() == 1, "more than a paragraph:\n{paragraph}");
+        paragraph
+    }
+}
+
+/// Runs a program to its end.
+///
+/// # Panics
+/// Where it cannot be started, or takes longer than 15 minutes.
+#[must_use]
+pub fn run(command: &mut Command) -> Outcome {
+    start(command).finish()
+}
+
+/// Starts a program; its output goes to files, so that it never waits for a reader.
+///
+/// # Panics
+/// Where it cannot be started.
+#[must_use]
+pub fn start(command: &mut Command) -> Running {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str| File::create(folder.path().join(name)).expect("a file in a temporary folder");
+    let child = command.stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    Running { child, folder, since: Instant::now() }
+}
+
+/// A program that has been started. Killed when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    folder: tempfile::TempDir,
+    since: Instant,
+}
+
+impl Running {
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// Where it takes longer than 15 minutes.
+    #[must_use]
+    pub fn finish(mut self) -> Outcome {
+        while self.ended().is_none() {
+            assert!(self.since.elapsed() < LIMIT, "still running after {LIMIT:?}; stderr so far:\n{}", self.stderr());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.outcome()
+    }
+
+    /// Whether it has ended, and how.
+    ///
+    /// # Panics
+    /// Never for a child of this process.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
+    /// Kills it (SIGKILL: it can do nothing about it).
+    #[must_use]
+    pub fn kill(mut self) -> Outcome {
+        let _ = self.child.kill();
+        self.outcome()
+    }
+
+    /// Asks it to stop, as Ctrl-C does.
+    ///
+    /// # Panics
+    /// Where there is no `kill` program.
+    pub fn interrupt(&self) {
+        let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().expect("`kill` can be run");
+        assert!(status.success(), "kill -INT {}: {status}", self.child.id());
+    }
+
+    /// What it has said on stderr so far.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        self.read("stderr")
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let status = self.child.wait().expect("a child can be waited for");
+        Outcome { code: status.code(), stdout: self.read("stdout"), stderr: self.stderr() }
+    }
+
+    fn read(&self, name: &str) -> String {
+        let bytes = std::fs::read(self.folder.path().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `done` answers, asking every 20 ms.
+///
+/// # Panics
+/// After `limit`, with what was waited for.
+#[track_caller]
+pub fn wait_for<T>(what: &str, limit: Duration, mut done: impl FnMut() -> Option<T>) -> T {
+    let since = Instant::now();
+    loop {
+        if let Some(answer) = done() {
+            return answer;
+        }
+        assert!(since.elapsed() < limit, "waited {limit:?} for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A running `rapid-verifier serve` with a cache of verdicts of its own. Killed when dropped.
+#[derive(Debug)]
+pub struct Verifier {
+    address: SocketAddr,
+    arguments: Vec<String>,
+    cache: tempfile::TempDir,
+    running: Option<Running>,
+}
+
+impl Verifier {
+    /// Starts one on a free loopback port and waits until it is ready.
+    ///
+    /// # Panics
+    /// Where it does not become ready.
+    #[must_use]
+    pub fn start(arguments: &[&str]) -> Self {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr()).expect("a free port").port();
+        let mut verifier = Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+            cache: tempfile::tempdir().expect("a temporary folder"),
+            running: None,
+        };
+        verifier.restart();
+        verifier
+    }
+
+    /// Its address, as `--verifier` takes it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Kills it where it runs, and waits until nothing answers at its address.
+    pub fn kill(&mut self) {
+        if let Some(running) = self.running.take() {
+            let _ = running.kill();
+        }
+    }
+
+    /// Starts it again at the same address, and waits until it is ready.
+    ///
+    /// # Panics
+    /// Where it does not become ready.
+    pub fn restart(&mut self) {
+        self.kill();
+        let (address, cache) = (self.address.to_string(), format!("cache.dir={}", self.cache.path().display()));
+        let own = ["serve", "--listen", &address, "--set", &cache].map(str::to_owned);
+        let mut running = start(&mut rapid_verifier(own.iter().chain(&self.arguments)));
+        wait_for("the verifier to be ready", READY, || {
+            assert_eq!(running.ended(), None, "the verifier ended: {}", running.stderr());
+            let answer = request(self.address, "GET", "/readyz", &[]).ok()?;
+            (answer.status == 200).then_some(())
+        });
+        self.running = Some(running);
+    }
+
+    /// One request to it.
+    ///
+    /// # Panics
+    /// Where it does not answer.
+    #[must_use]
+    pub fn request(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+        request(self.address, method, path, body).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+}
+
+/// An answer over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// `200`
+    pub status: u16,
+    /// The lines of its head.
+    pub head: String,
+    /// Its body.
+    pub body: String,
+}
+
+impl Answer {
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// Where it is none.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+/// One request by hand, so that a malformed one can be sent too.
+fn request(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    let head = format!("{method} {path} HTTP/1.0\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body)?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let text = String::from_utf8_lossy(&answer);
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| std::io::Error::other(format!("no answer but {text:?}")))?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(|| std::io::Error::other(head.to_owned()))?;
+    Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
+}

@@ -1,0 +1,219 @@
+//! Gradients of attention: scores are recomputed from the stored log-sum-exp.
+
+#![allow(unsafe_code)]
+
+use super::super::lanes::{LANES, Lanes, Level, at_level};
+use super::forward::{mask, piece_rows, transpose, window};
+use super::kernels::{Weighted, combine, scores};
+use super::plan::{Plan, Task};
+use super::{KEYS, Operands, Raw, SCRATCH, Scratch};
+
+/// Where gradients come from and go to.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Gradients {
+    pub(in super::super) dq: Raw,
+    pub(in super::super) dk: Raw,
+    pub(in super::super) dv: Raw,
+    pub(in super::super) dy: Raw,
+    pub(in super::super) y: Raw,
+    /// Tokens × heads.
+    pub(in super::super) lse: Raw,
+}
+
+/// One task for one head of keys; a component's tasks run one after another, as they add to the same rows of `dk` and `dv`.
+pub(super) struct Unit<'a> {
+    task: &'a Task,
+    kv_head: usize,
+    operands: Operands,
+    gradients: Gradients,
+}
+
+#[inline(always)]
+fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
+    let Unit {
+        task,
+        kv_head,
+        operands,
+        gradients,
+    } = unit;
+    let (share, depth) = (operands.share(), operands.shape.head_dim);
+    let scale = operands.shape.scale;
+    let rows = task.queries * share;
+    let lanes = rows.next_multiple_of(LANES);
+    let [q, dy, q_rows, dy_rows, dq, p, ds, lse, along, seen] = scratch.parts([
+        depth * lanes,
+        depth * lanes,
+        rows * depth,
+        rows * depth,
+        rows * depth,
+        KEYS * lanes,
+        KEYS * lanes,
+        lanes,
+        lanes,
+        lanes,
+    ]);
+    // SAFETY: the plan's tokens lie in the operands' buffers.
+    unsafe {
+        transpose(q, task, operands.q, *kv_head, share, depth, scale);
+        transpose(dy, task, gradients.dy, *kv_head, share, depth, 1.0);
+        collect(unit, q_rows, dy_rows, lse, along);
+    }
+    dq.fill(0.0);
+    for keys in &task.keys {
+        let (from, to, most) = window(seen, task, keys, share);
+        let (first, last) = piece_rows(task, keys, share);
+        let mut done = 0;
+        while done < most {
+            let n = KEYS.min(most - done);
+            let row = keys.row + done;
+            let head = kv_head * depth;
+            // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given; no other thread has this component's rows of this head.
+            unsafe {
+                let at = |x: Raw| x.start.add(row * x.stride + head);
+                let (k, v) = (at(operands.k), at(operands.v));
+                let stride = operands.k.stride;
+                let (sp, dsp) = (p.as_mut_ptr(), ds.as_mut_ptr());
+                scores::<L>(sp, lanes, from, to, k, stride, q.as_ptr(), depth, n);
+                mask::<L>(p, lanes, from, to, seen, done, n);
+                let stride = operands.v.stride;
+                scores::<L>(dsp, lanes, from, to, v, stride, dy.as_ptr(), depth, n);
+                softmax_backward::<L>(p, ds, lanes, from, to, n, lse, along);
+                let by_key = |weights: &[f32], values: &[f32]| Weighted {
+                    weights: weights.as_ptr().add(first),
+                    row_stride: lanes,
+                    term_stride: 1,
+                    values: values.as_ptr().add(first * depth),
+                    value_stride: depth,
+                    terms: last - first,
+                };
+                let (dv, dk) = (gradients.dv, gradients.dk);
+                combine::<L>(at(dv), dv.stride, by_key(p, dy_rows), n, depth);
+                combine::<L>(at(dk), dk.stride, by_key(ds, q_rows), n, depth);
+                let by_query = Weighted {
+                    weights: ds.as_ptr().add(first),
+                    row_stride: 1,
+                    term_stride: lanes,
+                    values: k,
+                    value_stride: operands.k.stride,
+                    terms: n,
+                };
+                let dq = dq.as_mut_ptr().add(first * depth);
+                combine::<L>(dq, depth, by_query, last - first, depth);
+            }
+            done += n;
+        }
+    }
+    for (r, token, head) in task_rows(task, *kv_head, share) {
+        // SAFETY: the plan's tokens lie in the operands' buffers, and no other unit writes this token's head.
+        unsafe {
+            let to = gradients.dq;
+            let to = to.start.add(token * to.stride + head * depth);
+            for d in 0..depth {
+                *to.add(d) = dq[r * depth + d] * scale;
+            }
+        }
+    }
+}
+at_level! {
+    fn run_unit(unit: &Unit<'_>, scratch: &mut Scratch) = unit_body
+}
+
+/// `(row, token, head)` of a task.
+fn task_rows(
+    task: &Task,
+    kv_head: usize,
+    share: usize,
+) -> impl Iterator<Item = (usize, usize, usize)> {
+    task.pieces.iter().flat_map(move |piece| {
+        (0..piece.len * share).map(move |i| {
+            let (query, h) = (i / share, i % share);
+            (
+                (piece.query + query) * share + h,
+                piece.token + query,
+                kv_head * share + h,
+            )
+        })
+    })
+}
+
+/// Rows of scaled queries and of `dy`, the log-sum-exp, and Σ_d dy·y of each row.
+///
+/// # Safety
+/// The task's tokens are rows of the operands.
+#[inline(always)]
+unsafe fn collect(
+    unit: &Unit<'_>,
+    q_rows: &mut [f32],
+    dy_rows: &mut [f32],
+    lse: &mut [f32],
+    along: &mut [f32],
+) {
+    let (operands, gradients) = (unit.operands, unit.gradients);
+    let (share, depth) = (operands.share(), operands.shape.head_dim);
+    lse.fill(0.0);
+    along.fill(0.0);
+    for (r, token, head) in task_rows(unit.task, unit.kv_head, share) {
+        // SAFETY: the caller's promise.
+        let read = |x: Raw| unsafe {
+            let start = x.start.add(token * x.stride + head * depth);
+            std::slice::from_raw_parts(start.cast_const(), depth)
+        };
+        let (q, dy, y) = (read(operands.q), read(gradients.dy), read(gradients.y));
+        let row = r * depth..(r + 1) * depth;
+        dy_rows[row.clone()].copy_from_slice(dy);
+        for (to, q) in q_rows[row].iter_mut().zip(q) {
+            *to = q * operands.shape.scale;
+        }
+        along[r] = dy.iter().zip(y).map(|(a, b)| a * b).sum();
+        // SAFETY: the caller's promise.
+        lse[r] = unsafe { *gradients.lse.start.add(token * operands.shape.heads + head) };
+    }
+}
+
+/// Replaces scores by p = exp(score − lse), and dL/dp by dL/dscore = p · (dL/dp − Σ dy·y).
+#[inline(always)]
+fn softmax_backward<L: Lanes>(
+    p: &mut [f32],
+    ds: &mut [f32],
+    lanes: usize,
+    from: usize,
+    to: usize,
+    keys: usize,
+    lse: &[f32],
+    along: &[f32],
+) {
+    let (lse, _) = lse[from..to].as_chunks::<LANES>();
+    let (along, _) = along[from..to].as_chunks::<LANES>();
+    for j in 0..keys {
+        let row = j * lanes + from..j * lanes + to;
+        let (p, _) = p[row.clone()].as_chunks_mut::<LANES>();
+        let (ds, _) = ds[row].as_chunks_mut::<LANES>();
+        for (((p, ds), lse), along) in p.iter_mut().zip(ds).zip(lse).zip(along) {
+            let weight = L::get(p).sub(L::get(lse)).exp();
+            weight.mul(L::get(ds).sub(L::get(along))).put(ds);
+            weight.put(p);
+        }
+    }
+}
+
+/// Gradients of a planned batch; `each` as in the forward pass.
+pub(in super::super) fn backward(
+    level: Level,
+    plan: &Plan,
+    operands: Operands,
+    gradients: Gradients,
+    each: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
+) {
+    let heads = operands.shape.kv_heads;
+    each(plan.components.len() * heads, &|number| {
+        for task in &plan.components[number / heads] {
+            let unit = Unit {
+                task: &plan.tasks[*task],
+                kv_head: number % heads,
+                operands,
+                gradients,
+            };
+            SCRATCH.with_borrow_mut(|scratch| run_unit(level, &unit, scratch));
+        }
+    });
+}

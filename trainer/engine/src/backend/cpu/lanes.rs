@@ -1,0 +1,501 @@
+//! Sixteen f32 lanes on AVX-512, AVX2 or anything else, and the choice between them at run time.
+//!
+//! Fused multiply-adds and the order of reductions are the same on all three, so a result does not depend on which one ran.
+
+#![allow(unsafe_code)]
+
+/// Number of lanes.
+pub(super) const LANES: usize = 16;
+
+/// Instructions of this processor that loops are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// 32 registers of 16 lanes.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    /// 16 registers of 8 lanes.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// What every processor of the architecture has.
+    Portable,
+}
+
+impl Level {
+    /// The best that this processor has.
+    pub(super) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+            {
+                return Self::Avx512;
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                return Self::Avx2;
+            }
+        }
+        Self::Portable
+    }
+
+    /// For people.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => "AVX-512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "AVX2",
+            Self::Portable => "portable",
+        }
+    }
+}
+
+/// Defines a function that runs a generic body compiled for the instructions of a [`Level`], its first argument.
+macro_rules! at_level {
+    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident) => {
+        $(#[$meta])*
+        pub(super) fn $name(level: $crate::backend::cpu::lanes::Level, $($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
+            fn avx512($($arg: $ty),*) $(-> $ret)? {
+                $body::<$crate::backend::cpu::lanes::Avx512>($($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2($($arg: $ty),*) $(-> $ret)? {
+                $body::<$crate::backend::cpu::lanes::Avx2>($($arg),*)
+            }
+            match level {
+                // SAFETY: `Level::detect` saw these features on this processor.
+                #[cfg(target_arch = "x86_64")]
+                $crate::backend::cpu::lanes::Level::Avx512 => unsafe { avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::backend::cpu::lanes::Level::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::backend::cpu::lanes::Level::Portable => {
+                    $body::<$crate::backend::cpu::lanes::Portable>($($arg),*)
+                }
+            }
+        }
+    };
+}
+pub(super) use at_level;
+
+/// Sixteen f32 lanes. Values of the x86 types exist only inside functions that [`at_level`] made, where their instructions exist.
+pub(super) trait Lanes: Copy {
+    /// Accumulators that fit the registers beside operands: rows × lane groups of a tile.
+    const WIDE: bool;
+    /// All lanes alike.
+    fn splat(x: f32) -> Self;
+    /// Reads 16 numbers.
+    ///
+    /// # Safety
+    /// `p` is valid for reading 16 f32; no alignment is needed.
+    unsafe fn load(p: *const f32) -> Self;
+    /// Writes 16 numbers.
+    ///
+    /// # Safety
+    /// `p` is valid for writing 16 f32; no alignment is needed.
+    unsafe fn store(self, p: *mut f32);
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self - other`.
+    fn sub(self, other: Self) -> Self;
+    /// `self · other`.
+    fn mul(self, other: Self) -> Self;
+    /// `self / other`.
+    fn div(self, other: Self) -> Self;
+    /// `self · a + b`, rounded once.
+    fn fma(self, a: Self, b: Self) -> Self;
+    /// `self > other ? self : other`, so a NaN in `other` stays and one in `self` does not.
+    fn max(self, other: Self) -> Self;
+    /// `self < other ? self : other`, NaN as in `max`.
+    fn min(self, other: Self) -> Self;
+    /// √.
+    fn sqrt(self) -> Self;
+    /// To the nearest integer, ties to even.
+    fn round(self) -> Self;
+    /// 2^self for integers from -126 to 127.
+    fn exp2_int(self) -> Self;
+    /// `self < other ? yes : no`.
+    fn select_lt(self, other: Self, yes: Self, no: Self) -> Self;
+
+    /// Reads the 16 numbers of an array.
+    #[inline(always)]
+    fn get(x: &[f32; LANES]) -> Self {
+        // SAFETY: the array has 16 numbers.
+        unsafe { Self::load(x.as_ptr()) }
+    }
+    /// Writes them.
+    #[inline(always)]
+    fn put(self, x: &mut [f32; LANES]) {
+        // SAFETY: the array has 16 numbers.
+        unsafe { self.store(x.as_mut_ptr()) }
+    }
+    /// As an array.
+    #[inline(always)]
+    fn array(self) -> [f32; LANES] {
+        let mut x = [0.0; LANES];
+        self.put(&mut x);
+        x
+    }
+    /// The first `n < 16` lanes from memory, the others `fill`.
+    ///
+    /// # Safety
+    /// `p` is valid for reading `n` f32.
+    #[inline(always)]
+    unsafe fn load_first(p: *const f32, n: usize, fill: f32) -> Self {
+        let mut x = [fill; LANES];
+        // SAFETY: the caller's promise; `x` has more than `n` numbers.
+        unsafe { std::ptr::copy_nonoverlapping(p, x.as_mut_ptr(), n) };
+        Self::get(&x)
+    }
+    /// Writes the first `n < 16` lanes.
+    ///
+    /// # Safety
+    /// `p` is valid for writing `n` f32.
+    #[inline(always)]
+    unsafe fn store_first(self, p: *mut f32, n: usize) {
+        let x = self.array();
+        // SAFETY: the caller's promise; `x` has more than `n` numbers.
+        unsafe { std::ptr::copy_nonoverlapping(x.as_ptr(), p, n) };
+    }
+    /// Sum of the lanes, as a tree.
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        let mut x = self.array();
+        let mut n = LANES / 2;
+        while n > 0 {
+            for i in 0..n {
+                x[i] += x[i + n];
+            }
+            n /= 2;
+        }
+        x[0]
+    }
+    /// Largest lane; NaN is not heeded.
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        self.array().into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
+    /// eˣ within 2 units in the last place; 0 below -87.3, NaN stays.
+    #[inline(always)]
+    fn exp(self) -> Self {
+        let s = Self::splat;
+        let x = s(-88.0).max(s(88.7).min(self));
+        let n = x.mul(s(std::f32::consts::LOG2_E)).round();
+        // Cody and Waite: ln 2 in two parts, the first exact in products with small integers.
+        let r = n.fma(s(-0.693_359_4), x);
+        let r = n.fma(s(2.121_944_4e-4), r);
+        let p = s(1.987_569_1e-4)
+            .fma(r, s(1.398_199_9e-3))
+            .fma(r, s(8.333_452e-3))
+            .fma(r, s(4.166_579_6e-2))
+            .fma(r, s(1.666_666_5e-1))
+            .fma(r, s(0.5));
+        let y = p.fma(r.mul(r), r).add(s(1.0));
+        // 2¹²⁸ is no f32: the last doubling is a multiplication of its own.
+        let half = n.mul(s(0.5)).round();
+        let y = y.mul(half.exp2_int()).mul(n.sub(half).exp2_int());
+        self.select_lt(s(-87.3), s(0.0), y)
+    }
+}
+
+/// Lanes in an array.
+#[derive(Clone, Copy)]
+pub(super) struct Portable([f32; LANES]);
+
+impl Portable {
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+    }
+}
+
+impl Lanes for Portable {
+    const WIDE: bool = false;
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Self([x; LANES])
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { p.cast::<[f32; LANES]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { p.cast::<[f32; LANES]>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.zip(other, |a, b| a - b)
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        self.zip(other, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        self.zip(other, |a, b| a / b)
+    }
+    #[inline(always)]
+    fn fma(self, a: Self, b: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].mul_add(a.0[i], b.0[i])))
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        self.zip(other, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        self.zip(other, |a, b| if a < b { a } else { b })
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(self.0.map(f32::sqrt))
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        Self(self.0.map(f32::round_ties_even))
+    }
+    #[inline(always)]
+    fn exp2_int(self) -> Self {
+        Self(self.0.map(|x| f32::from_bits(((x as i32 + 127) as u32) << 23)))
+    }
+    #[inline(always)]
+    fn select_lt(self, other: Self, yes: Self, no: Self) -> Self {
+        Self(std::array::from_fn(|i| {
+            if self.0[i] < other.0[i] { yes.0[i] } else { no.0[i] }
+        }))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Lanes;
+    use std::arch::x86_64::*;
+
+    // SAFETY of every block in this module: values of these types exist only inside functions compiled for their instructions (see `Lanes`), and
+    // pointers are the callers' promise.
+
+    /// One register.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx512(__m512);
+
+    /// Two registers.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx2(__m256, __m256);
+
+    macro_rules! binary {
+        ($($name:ident => $one:ident),*) => {$(
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                // SAFETY: see the module's beginning.
+                unsafe { Self($one(self.0, other.0)) }
+            }
+        )*};
+        ($($name:ident => 2 $one:ident),*) => {$(
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                // SAFETY: see the module's beginning.
+                unsafe { Self($one(self.0, other.0), $one(self.1, other.1)) }
+            }
+        )*};
+    }
+
+    impl Lanes for Avx512 {
+        const WIDE: bool = true;
+        #[inline(always)]
+        fn splat(x: f32) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm512_set1_ps(x)) }
+        }
+        #[inline(always)]
+        unsafe fn load(p: *const f32) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm512_loadu_ps(p)) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, p: *mut f32) {
+            // SAFETY: see the module's beginning.
+            unsafe { _mm512_storeu_ps(p, self.0) }
+        }
+        binary!(add => _mm512_add_ps, sub => _mm512_sub_ps, mul => _mm512_mul_ps, div => _mm512_div_ps, max => _mm512_max_ps, min => _mm512_min_ps);
+        #[inline(always)]
+        fn fma(self, a: Self, b: Self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm512_fmadd_ps(self.0, a.0, b.0)) }
+        }
+        #[inline(always)]
+        fn sqrt(self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm512_sqrt_ps(self.0)) }
+        }
+        #[inline(always)]
+        fn round(self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) }
+        }
+        #[inline(always)]
+        fn exp2_int(self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe {
+                let n = _mm512_add_epi32(_mm512_cvtps_epi32(self.0), _mm512_set1_epi32(127));
+                Self(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(n)))
+            }
+        }
+        #[inline(always)]
+        fn select_lt(self, other: Self, yes: Self, no: Self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe {
+                let less = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0);
+                Self(_mm512_mask_blend_ps(less, no.0, yes.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn load_first(p: *const f32, n: usize, fill: f32) -> Self {
+            // SAFETY: see the module's beginning; masked lanes are not read.
+            unsafe { Self(_mm512_mask_loadu_ps(_mm512_set1_ps(fill), (1u16 << n) - 1, p)) }
+        }
+        #[inline(always)]
+        unsafe fn store_first(self, p: *mut f32, n: usize) {
+            // SAFETY: see the module's beginning; masked lanes are not written.
+            unsafe { _mm512_mask_storeu_ps(p, (1u16 << n) - 1, self.0) }
+        }
+    }
+
+    impl Lanes for Avx2 {
+        const WIDE: bool = false;
+        #[inline(always)]
+        fn splat(x: f32) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm256_set1_ps(x), _mm256_set1_ps(x)) }
+        }
+        #[inline(always)]
+        unsafe fn load(p: *const f32) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, p: *mut f32) {
+            // SAFETY: see the module's beginning.
+            unsafe {
+                _mm256_storeu_ps(p, self.0);
+                _mm256_storeu_ps(p.add(8), self.1);
+            }
+        }
+        binary!(add => 2 _mm256_add_ps, sub => 2 _mm256_sub_ps, mul => 2 _mm256_mul_ps, div => 2 _mm256_div_ps, max => 2 _mm256_max_ps, min => 2 _mm256_min_ps);
+        #[inline(always)]
+        fn fma(self, a: Self, b: Self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm256_fmadd_ps(self.0, a.0, b.0), _mm256_fmadd_ps(self.1, a.1, b.1)) }
+        }
+        #[inline(always)]
+        fn sqrt(self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm256_sqrt_ps(self.0), _mm256_sqrt_ps(self.1)) }
+        }
+        #[inline(always)]
+        fn round(self) -> Self {
+            const HOW: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+            // SAFETY: see the module's beginning.
+            unsafe { Self(_mm256_round_ps::<HOW>(self.0), _mm256_round_ps::<HOW>(self.1)) }
+        }
+        #[inline(always)]
+        fn exp2_int(self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe {
+                let one = |x| {
+                    let n = _mm256_add_epi32(_mm256_cvtps_epi32(x), _mm256_set1_epi32(127));
+                    _mm256_castsi256_ps(_mm256_slli_epi32::<23>(n))
+                };
+                Self(one(self.0), one(self.1))
+            }
+        }
+        #[inline(always)]
+        fn select_lt(self, other: Self, yes: Self, no: Self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe {
+                let one = |a, b, y, n| _mm256_blendv_ps(n, y, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
+                Self(
+                    one(self.0, other.0, yes.0, no.0),
+                    one(self.1, other.1, yes.1, no.1),
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LANES, Lanes, Level};
+
+    #[inline(always)]
+    fn exp_body<L: Lanes>(x: &mut [f32]) {
+        for chunk in x.as_chunks_mut::<LANES>().0 {
+            L::get(chunk).exp().put(chunk);
+        }
+    }
+    at_level! { fn exp(x: &mut [f32]) = exp_body }
+
+    fn levels() -> Vec<Level> {
+        let mut all = vec![Level::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            let best = Level::detect();
+            if best != Level::Portable {
+                all.push(Level::Avx2);
+            }
+            if best == Level::Avx512 {
+                all.push(best);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn exp_is_exact_to_two_units_and_alike_at_every_level() {
+        let inputs: Vec<f32> = (0..16 * 2200).map(|i| -88.0 + i as f32 * 0.005).collect();
+        let mut first: Option<Vec<f32>> = None;
+        for level in levels() {
+            let mut y = inputs.clone();
+            exp(level, &mut y);
+            for (x, y) in inputs.iter().zip(&y) {
+                let exact = f64::from(*x).exp();
+                if *x < -87.3 {
+                    assert_eq!(*y, 0.0, "exp({x})");
+                } else if exact < f64::from(f32::MAX) {
+                    let error = (f64::from(*y) - exact).abs() / exact;
+                    assert!(error < 2.0 * f64::from(f32::EPSILON), "exp({x}) = {y}");
+                }
+            }
+            match &first {
+                None => first = Some(y),
+                Some(first) => assert_eq!(first, &y, "{level:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn exp_keeps_nan_and_sends_minus_infinity_to_zero() {
+        for level in levels() {
+            let mut x = [0.0; LANES];
+            x[0] = f32::NAN;
+            x[1] = f32::NEG_INFINITY;
+            exp(level, &mut x);
+            assert!(x[0].is_nan());
+            assert_eq!(x[1], 0.0);
+            assert_eq!(x[2], 1.0);
+        }
+    }
+}

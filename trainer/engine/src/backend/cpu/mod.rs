@@ -1,0 +1,512 @@
+//! The cpu backend: f32, `gemm` for matrix products, fused loops chosen by the processor's instructions at run time.
+//!
+//! How work is cut among threads decides no result: each output is computed whole by one thread, and sums over rows are cut by size alone.
+
+#![allow(unsafe_code)]
+
+mod arena;
+mod attention;
+mod lanes;
+mod matmul;
+mod rowwise;
+mod softmax;
+
+use rayon::prelude::*;
+
+use self::arena::Arena;
+use self::attention::{Gradients, Operands, Plan, Raw};
+use self::lanes::Level;
+use self::matmul::Operand;
+use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Purpose, Rows, Target};
+use crate::batch::{Batch, Draw, Sampled};
+use crate::error::EngineError;
+
+/// Elements that a thread takes at a time in loops over rows.
+const CHUNK: usize = 1 << 14;
+/// Rows over which a weight's gradient is summed before the sums are added up.
+const SUM_ROWS: usize = 64;
+
+/// A cpu backend with its own pool of `threads` threads; `None` takes one a processor that this process may use.
+pub fn open(threads: Option<usize>) -> Result<Box<dyn Backend>, EngineError> {
+    let threads = match threads {
+        Some(0) => {
+            return Err(EngineError::Request(
+                "0 threads were asked for; give at least 1, or leave the option out".into(),
+            ));
+        }
+        Some(n) => n,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|i| format!("engine-{i}"))
+        .build()
+        .map_err(|e| EngineError::Device(format!("cannot start {threads} threads: {e}; ask for fewer")))?;
+    Ok(Box::new(Cpu {
+        arena: Arena::default(),
+        threads: Threads { pool, threads },
+        level: Level::detect(),
+        batch: Batch::default(),
+        plan: Plan::default(),
+        partial: Vec::new(),
+    }))
+}
+
+struct Threads {
+    pool: rayon::ThreadPool,
+    threads: usize,
+}
+
+impl Threads {
+    /// Runs `f` for 0 to `count`.
+    fn each(&self, count: usize, f: &(dyn Fn(usize) + Sync)) {
+        if count < 2 || self.threads == 1 {
+            (0..count).for_each(f);
+        } else {
+            self.pool
+                .install(|| (0..count).into_par_iter().with_max_len(1).for_each(f));
+        }
+    }
+
+    /// Cuts rows of `y` into chunks of whole rows and runs `f` with the number of each chunk's first row.
+    fn rows(&self, y: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + Send) {
+        let rows = (CHUNK / width.max(1)).max(1);
+        if y.len() <= rows * width || self.threads == 1 {
+            for (i, y) in y.chunks_mut(rows * width).enumerate() {
+                f(i * rows, y);
+            }
+        } else {
+            self.pool.install(|| {
+                y.par_chunks_mut(rows * width)
+                    .enumerate()
+                    .for_each(|(i, y)| f(i * rows, y));
+            });
+        }
+    }
+}
+
+struct Cpu {
+    arena: Arena,
+    threads: Threads,
+    level: Level,
+    batch: Batch,
+    plan: Plan,
+    /// Partial sums of weights' gradients, and other numbers that live for one operation.
+    partial: Vec<f32>,
+}
+
+impl Cpu {
+    fn raw(&self, rows: Rows, count: usize, width: usize) -> Raw {
+        let reach = count.saturating_sub(1) * rows.stride + width;
+        assert!(
+            count == 0 || reach <= rows.buf.len(),
+            "rows lie in their buffer"
+        );
+        Raw {
+            start: self.arena.pointer(rows.buf),
+            stride: rows.stride,
+        }
+    }
+
+    /// Rows of keys and values that the batch's spans reach.
+    fn store_rows(&self) -> usize {
+        let segments = self.batch.spans.iter().flat_map(|span| &span.kv);
+        segments.map(|(row, n)| row + n).max().unwrap_or(0)
+    }
+
+    /// Attention's operands, checked to have the rows that the batch names.
+    fn operands(&self, a: &Attention) -> Operands {
+        let (tokens, store_rows) = (self.batch.tokens.len(), self.store_rows());
+        let kv_width = a.kv_heads * a.head_dim;
+        assert!(
+            a.heads.is_multiple_of(a.kv_heads),
+            "heads of queries share heads of keys evenly"
+        );
+        Operands {
+            q: self.raw(a.q, tokens, a.heads * a.head_dim),
+            k: self.raw(a.k, store_rows, kv_width),
+            v: self.raw(a.v, store_rows, kv_width),
+            shape: *a,
+        }
+    }
+}
+
+impl Backend for Cpu {
+    fn name(&self) -> String {
+        format!("cpu ({} threads, {})", self.threads.threads, self.level.name())
+    }
+
+    fn allocate(&mut self, _purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
+        self.arena.allocate(len)
+    }
+
+    fn release(&mut self, buf: Buf) {
+        self.arena.release(buf);
+    }
+
+    fn upload(&mut self, dst: Buf, values: &[f32]) {
+        self.arena.slices([dst], []).0[0].copy_from_slice(values);
+    }
+
+    fn download(&mut self, src: Buf, values: &mut [f32]) -> Result<(), EngineError> {
+        values.copy_from_slice(self.arena.slices([], [src]).1[0]);
+        Ok(())
+    }
+
+    fn zero(&mut self, buf: Buf) {
+        let ([y], []) = self.arena.slices([buf], []);
+        self.threads.rows(y, 1, |_, y| y.fill(0.0));
+    }
+
+    fn copy(&mut self, dst: Buf, src: Buf) {
+        let ([y], [x]) = self.arena.slices([dst], [src]);
+        assert_eq!(y.len(), x.len(), "a copy keeps the length");
+        self.threads
+            .rows(y, 1, |i, y| y.copy_from_slice(&x[i..i + y.len()]));
+    }
+
+    fn begin(&mut self, batch: &Batch, store_rows: usize) -> Result<(), EngineError> {
+        batch.check(store_rows).map_err(EngineError::Request)?;
+        self.plan = Plan::new(&batch.spans);
+        self.batch.clone_from(batch);
+        Ok(())
+    }
+
+    fn embed(&mut self, y: Buf, table: Buf, width: usize) {
+        let ([y], [table]) = self.arena.slices([y], [table]);
+        for (y, token) in y.chunks_exact_mut(width).zip(&self.batch.tokens) {
+            y.copy_from_slice(&table[*token as usize * width..][..width]);
+        }
+    }
+
+    fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize) {
+        let ([dtable], [dy]) = self.arena.slices([dtable], [dy]);
+        for (dy, token) in dy.chunks_exact(width).zip(&self.batch.tokens) {
+            rowwise::add(self.level, &mut dtable[*token as usize * width..][..width], dy);
+        }
+    }
+
+    fn gather(&mut self, y: Buf, x: Buf, rows: &[usize], width: usize) {
+        let ([y], [x]) = self.arena.slices([y], [x]);
+        for (y, row) in y.chunks_exact_mut(width).zip(rows) {
+            y.copy_from_slice(&x[row * width..][..width]);
+        }
+    }
+
+    fn scatter_add(&mut self, x: Buf, y: Buf, rows: &[usize], width: usize) {
+        let ([x], [y]) = self.arena.slices([x], [y]);
+        for (y, row) in y.chunks_exact(width).zip(rows) {
+            rowwise::add(self.level, &mut x[row * width..][..width], y);
+        }
+    }
+
+    fn rms_norm(&mut self, y: Buf, x: Buf, weight: Buf, eps: f32, rows: usize) {
+        let width = weight.len();
+        let ([y], [x, weight]) = self
+            .arena
+            .slices([y.at(0, rows * width)], [x.at(0, rows * width), weight]);
+        let level = self.level;
+        self.threads.rows(y, width, |i, y| {
+            rowwise::rms_norm(level, y, &x[i * width..][..y.len()], weight, eps);
+        });
+    }
+
+    fn rms_norm_backward(
+        &mut self,
+        dx: Buf,
+        dweight: Buf,
+        dy: Buf,
+        x: Buf,
+        weight: Buf,
+        eps: f32,
+        rows: usize,
+    ) {
+        let width = weight.len();
+        let len = rows * width;
+        let ([dx, dweight], [dy, x, weight]) = self.arena.slices(
+            [dx.at(0, len), dweight],
+            [dy.at(0, len), x.at(0, len), weight],
+        );
+        let level = self.level;
+        let chunk = SUM_ROWS * width;
+        self.partial.clear();
+        self.partial.resize(rows.div_ceil(SUM_ROWS) * width, 0.0);
+        let partial = &mut self.partial;
+        self.threads.pool.install(|| {
+            dx.par_chunks_mut(chunk)
+                .zip(partial.par_chunks_mut(width))
+                .zip(dy.par_chunks(chunk).zip(x.par_chunks(chunk)))
+                .for_each(|((dx, dw), (dy, x))| {
+                    rowwise::rms_norm_backward(level, dx, dw, dy, x, weight, eps);
+                });
+        });
+        for part in self.partial.chunks_exact(width) {
+            rowwise::add(level, dweight, part);
+        }
+    }
+
+    fn linear(&mut self, y: Buf, x: Buf, weight: Buf, s: Linear, accumulate: bool) {
+        let ([y], [x, w]) = self.arena.slices(
+            [y.at(0, s.rows * s.outputs)],
+            [x.at(0, s.rows * s.inputs), weight],
+        );
+        let a = Operand::plain(x, s.rows, s.inputs);
+        let b = Operand::plain(w, s.outputs, s.inputs).transposed();
+        let threads = self.threads.threads;
+        self.threads
+            .pool
+            .install(|| matmul::product(y, &a, &b, accumulate, threads));
+    }
+
+    fn linear_backward_input(
+        &mut self,
+        dx: Buf,
+        dy: Buf,
+        weight: Buf,
+        s: Linear,
+        accumulate: bool,
+    ) {
+        let ([dx], [dy, w]) = self.arena.slices(
+            [dx.at(0, s.rows * s.inputs)],
+            [dy.at(0, s.rows * s.outputs), weight],
+        );
+        let a = Operand::plain(dy, s.rows, s.outputs);
+        let b = Operand::plain(w, s.outputs, s.inputs);
+        let threads = self.threads.threads;
+        self.threads
+            .pool
+            .install(|| matmul::product(dx, &a, &b, accumulate, threads));
+    }
+
+    fn linear_backward_weight(&mut self, dweight: Buf, dy: Buf, x: Buf, s: Linear) {
+        let ([dw], [dy, x]) = self.arena.slices(
+            [dweight],
+            [dy.at(0, s.rows * s.outputs), x.at(0, s.rows * s.inputs)],
+        );
+        let a = Operand::plain(dy, s.rows, s.outputs).transposed();
+        let b = Operand::plain(x, s.rows, s.inputs);
+        let threads = self.threads.threads;
+        self.threads
+            .pool
+            .install(|| matmul::product(dw, &a, &b, true, threads));
+    }
+
+    fn add_bias(&mut self, y: Buf, bias: Buf, rows: usize) {
+        let width = bias.len();
+        let ([y], [bias]) = self.arena.slices([y.at(0, rows * width)], [bias]);
+        let level = self.level;
+        self.threads.rows(y, width, |_, y| {
+            for y in y.chunks_exact_mut(width) {
+                rowwise::add(level, y, bias);
+            }
+        });
+    }
+
+    fn bias_backward(&mut self, dbias: Buf, dy: Buf, rows: usize) {
+        let width = dbias.len();
+        let ([dbias], [dy]) = self.arena.slices([dbias], [dy.at(0, rows * width)]);
+        for dy in dy.chunks_exact(width) {
+            rowwise::add(self.level, dbias, dy);
+        }
+    }
+
+    fn rope_table(&mut self, table: Buf, frequencies: Buf) {
+        let tokens = self.batch.tokens.len();
+        let half = frequencies.len();
+        let ([table], [frequencies]) = self
+            .arena
+            .slices([table.at(0, tokens * 2 * half)], [frequencies]);
+        let positions = &self.batch.positions;
+        self.threads.rows(table, 2 * half, |i, table| {
+            for (row, position) in table.chunks_exact_mut(2 * half).zip(&positions[i..]) {
+                let (cos, sin) = row.split_at_mut(half);
+                for ((cos, sin), frequency) in cos.iter_mut().zip(sin).zip(frequencies) {
+                    (*sin, *cos) = (*position as f32 * frequency).sin_cos();
+                }
+            }
+        });
+    }
+
+    fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool) {
+        let tokens = self.batch.tokens.len();
+        self.raw(x, tokens, heads * head_dim);
+        let ([y], [table]) = self
+            .arena
+            .slices([x.buf], [table.at(0, tokens * head_dim)]);
+        let y = &mut y[..(tokens.saturating_sub(1) * x.stride + heads * head_dim) * tokens.min(1)];
+        let (level, turn) = (self.level, if inverse { -1.0 } else { 1.0 });
+        self.threads.rows(y, x.stride, |i, rows| {
+            let table = table[i * head_dim..].chunks_exact(head_dim);
+            for (row, table) in rows.chunks_mut(x.stride).zip(table) {
+                rowwise::rope(level, row, table, heads, head_dim, turn);
+            }
+        });
+    }
+
+    fn store(&mut self, store: Rows, src: Rows, width: usize) {
+        let ([y], [x]) = self.arena.slices([store.buf], [src.buf]);
+        for (i, row) in self.batch.rows.iter().enumerate() {
+            y[row * store.stride..][..width].copy_from_slice(&x[i * src.stride..][..width]);
+        }
+    }
+
+    fn attention(&mut self, y: Rows, lse: Buf, a: &Attention) {
+        let tokens = self.batch.tokens.len();
+        let lse = self.raw(lse.rows(0, a.heads), tokens, a.heads);
+        let y = self.raw(y, tokens, a.heads * a.head_dim);
+        let operands = self.operands(a);
+        attention::forward(self.level, &self.plan, operands, y, lse, |n, f| {
+            self.threads.each(n, f);
+        });
+    }
+
+    fn attention_backward(
+        &mut self,
+        dq: Rows,
+        dk: Rows,
+        dv: Rows,
+        dy: Rows,
+        y: Rows,
+        lse: Buf,
+        a: &Attention,
+    ) {
+        let tokens = self.batch.tokens.len();
+        let (width, kv_width) = (a.heads * a.head_dim, a.kv_heads * a.head_dim);
+        let gradients = Gradients {
+            dq: self.raw(dq, tokens, width),
+            dk: self.raw(dk, self.store_rows(), kv_width),
+            dv: self.raw(dv, self.store_rows(), kv_width),
+            dy: self.raw(dy, tokens, width),
+            y: self.raw(y, tokens, width),
+            lse: self.raw(lse.rows(0, a.heads), tokens, a.heads),
+        };
+        let operands = self.operands(a);
+        attention::backward(self.level, &self.plan, operands, gradients, |n, f| {
+            self.threads.each(n, f);
+        });
+    }
+
+    fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize) {
+        let ([y], [x]) = self
+            .arena
+            .slices([y.at(0, rows * width)], [x.at(0, 2 * rows * width)]);
+        let level = self.level;
+        self.threads.rows(y, width, |i, y| {
+            rowwise::gate(level, y, &x[i * 2 * width..][..2 * y.len()], width);
+        });
+    }
+
+    fn gate_backward(&mut self, x: Buf, dy: Buf, rows: usize, width: usize) {
+        let ([x], [dy]) = self
+            .arena
+            .slices([x.at(0, 2 * rows * width)], [dy.at(0, rows * width)]);
+        let level = self.level;
+        self.threads.rows(x, 2 * width, |i, x| {
+            rowwise::gate_backward(level, x, &dy[i * width..][..x.len() / 2], width);
+        });
+    }
+
+    fn log_probs(
+        &mut self,
+        logp: Buf,
+        entropy: Buf,
+        logits: Buf,
+        vocabulary: usize,
+        targets: &[Target],
+        temperature: f32,
+    ) {
+        let ([logp, entropy], [logits]) = self.arena.slices([logp, entropy], [logits]);
+        let inverse = 1.0 / temperature;
+        let level = self.level;
+        let of_row = |targets: &[Target], logp: &mut [f32], entropy: &mut [f32]| {
+            let row = &logits[targets[0].row * vocabulary..][..vocabulary];
+            let stats = softmax::row_stats(level, row, inverse, &mut []);
+            for ((target, logp), entropy) in targets.iter().zip(logp).zip(entropy) {
+                *logp = stats.logp(row[target.token as usize], inverse);
+                *entropy = stats.entropy();
+            }
+        };
+        let mut units = Vec::new();
+        let (mut logp, mut entropy) = (logp, entropy);
+        for group in targets.chunk_by(|a, b| a.row == b.row) {
+            let (p, p_rest) = logp.split_at_mut(group.len());
+            let (e, e_rest) = entropy.split_at_mut(group.len());
+            units.push((group, p, e));
+            (logp, entropy) = (p_rest, e_rest);
+        }
+        self.threads.pool.install(|| {
+            units
+                .into_par_iter()
+                .for_each(|(targets, logp, entropy)| of_row(targets, logp, entropy));
+        });
+    }
+
+    fn log_probs_backward(
+        &mut self,
+        logits: Buf,
+        vocabulary: usize,
+        targets: &[Target],
+        dlogp: &[f32],
+        temperature: f32,
+    ) {
+        let ([logits], []) = self.arena.slices([logits], []);
+        let inverse = 1.0 / temperature;
+        let level = self.level;
+        self.threads.pool.install(|| {
+            logits
+                .par_chunks_exact_mut(vocabulary)
+                .enumerate()
+                .for_each(|(number, row)| {
+                    let from = targets.partition_point(|t| t.row < number);
+                    let to = targets.partition_point(|t| t.row <= number);
+                    let sum: f32 = dlogp[from..to].iter().sum();
+                    let stats = softmax::row_stats(level, row, inverse, &mut []);
+                    let factor = (-f64::from(sum * inverse) / stats.sum) as f32;
+                    softmax::row_gradient(level, row, inverse, stats.max, factor);
+                    for (target, dlogp) in targets[from..to].iter().zip(&dlogp[from..to]) {
+                        row[target.token as usize] += dlogp * inverse;
+                    }
+                });
+        });
+    }
+
+    fn sample(
+        &mut self,
+        logits: Buf,
+        vocabulary: usize,
+        draws: &[Draw],
+    ) -> Result<Vec<Sampled>, EngineError> {
+        let ([], [logits]) = self
+            .arena
+            .slices([], [logits.at(0, draws.len() * vocabulary)]);
+        let level = self.level;
+        let drawn: Result<Vec<Sampled>, _> = self.threads.pool.install(|| {
+            let rows = logits.par_chunks_exact(vocabulary).zip(draws);
+            rows.map(|(row, draw)| softmax::draw_row(level, row, draw))
+                .collect()
+        });
+        drawn.map_err(|e| EngineError::Numeric(e.to_string()))
+    }
+
+    fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {
+        let ([], [x]) = self.arena.slices([], [x]);
+        let level = self.level;
+        let parts: Vec<f64> = self.threads.pool.install(|| {
+            x.par_chunks(4 * CHUNK)
+                .map(|x| rowwise::sum_squares(level, x))
+                .collect()
+        });
+        Ok(parts.iter().sum())
+    }
+
+    fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {
+        let ([w, m, v], [g]) = self.arena.slices([weights, m, v], [gradient]);
+        let level = self.level;
+        self.threads.pool.install(|| {
+            w.par_chunks_mut(CHUNK)
+                .zip(g.par_chunks(CHUNK))
+                .zip(m.par_chunks_mut(CHUNK).zip(v.par_chunks_mut(CHUNK)))
+                .for_each(|((w, g), (m, v))| rowwise::adamw(level, w, g, m, v, step));
+        });
+    }
+}

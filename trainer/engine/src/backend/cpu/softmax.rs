@@ -1,0 +1,169 @@
+//! Log-probabilities over the vocabulary: statistics of a row of logits, and the gradient with respect to it.
+
+use super::lanes::{LANES, Lanes, Level, at_level};
+use crate::batch::{Draw, Sampled};
+use crate::sample::{self, NotFinite};
+
+/// What a row's softmax needs: z = logit · inverse_temperature.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RowStats {
+    /// Largest z.
+    pub(super) max: f32,
+    /// Σ exp(z − max).
+    pub(super) sum: f64,
+    /// Σ exp(z − max)·(z − max).
+    pub(super) weighted: f64,
+}
+
+impl RowStats {
+    /// Natural logarithm of the probability of a logit.
+    pub(super) fn logp(&self, logit: f32, inverse_temperature: f32) -> f32 {
+        (f64::from(logit * inverse_temperature - self.max) - self.sum.ln()) as f32
+    }
+
+    /// Entropy in nats.
+    pub(super) fn entropy(&self) -> f32 {
+        (self.sum.ln() - self.weighted / self.sum) as f32
+    }
+}
+
+/// Numbers summed in f32 before the sum goes on in f64.
+const BLOCK: usize = 64 * LANES;
+
+#[inline(always)]
+fn row_stats_body<L: Lanes>(row: &[f32], inverse_temperature: f32, blocks: &mut [f64]) -> RowStats {
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let mut largest = L::splat(f32::NEG_INFINITY);
+    for x in chunks {
+        largest = L::get(x).max(largest);
+    }
+    let max = rest.iter().fold(largest.largest(), |a, b| a.max(*b)) * inverse_temperature;
+    let (scale, shift) = (L::splat(inverse_temperature), L::splat(-max));
+    let (mut sum, mut weighted) = (0.0, 0.0);
+    for (number, block) in row.chunks(BLOCK).enumerate() {
+        let (chunks, rest) = block.as_chunks::<LANES>();
+        let (mut s, mut w) = (L::splat(0.0), L::splat(0.0));
+        let mut add = |x: L| {
+            let z = x.fma(scale, shift);
+            let e = z.exp();
+            s = s.add(e);
+            // A logit of minus infinity has probability 0 and adds nothing.
+            w = e.fma(L::splat(-1e4).max(z), w);
+        };
+        for x in chunks {
+            add(L::get(x));
+        }
+        if !rest.is_empty() {
+            let mut last = [f32::NEG_INFINITY; LANES];
+            last[..rest.len()].copy_from_slice(rest);
+            add(L::get(&last));
+        }
+        let block_sum = f64::from(s.sum());
+        if let Some(to) = blocks.get_mut(number) {
+            *to = block_sum;
+        }
+        sum += block_sum;
+        weighted += f64::from(w.sum());
+    }
+    RowStats { max, sum, weighted }
+}
+at_level! {
+    /// Statistics of one row of logits; as many of the sums over [`BLOCK`] logits as `blocks` has room for.
+    fn row_stats(row: &[f32], inverse_temperature: f32, blocks: &mut [f64]) -> RowStats = row_stats_body
+}
+
+#[inline(always)]
+fn weights_body<L: Lanes>(weights: &mut [f32; BLOCK], block: &[f32], inverse_temperature: f32, max: f32) {
+    weights.fill(f32::NEG_INFINITY);
+    weights[..block.len()].copy_from_slice(block);
+    let (scale, shift) = (L::splat(inverse_temperature), L::splat(-max));
+    for x in weights.as_chunks_mut::<LANES>().0 {
+        L::get(x).fma(scale, shift).exp().put(x);
+    }
+}
+at_level! {
+    /// `exp(z − max)` of up to [`BLOCK`] logits, 0 beyond them.
+    fn weights(weights: &mut [f32; BLOCK], block: &[f32], inverse_temperature: f32, max: f32) = weights_body
+}
+
+/// Draws from a row as [`crate::sample::draw`] does; weights are summed in another order, so that in rare cases the token beside is drawn.
+pub(super) fn draw_row(level: Level, row: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
+    if draw.sampling.has_cutoff() && draw.sampling.temperature > 0.0 {
+        return sample::draw(row, draw);
+    }
+    let greedy = draw.sampling.temperature == 0.0;
+    let inverse = if greedy { 1.0 } else { 1.0 / draw.sampling.temperature };
+    let mut blocks = vec![0.0; row.len().div_ceil(BLOCK)];
+    let stats = row_stats(level, row, inverse, &mut blocks);
+    if !stats.max.is_finite() || !stats.sum.is_finite() {
+        return Err(NotFinite);
+    }
+    let found = if greedy {
+        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        row.iter().position(|logit| *logit == max)
+    } else {
+        let target = sample::uniform(draw.seed, draw.index) * stats.sum;
+        pick(level, row, inverse, stats.max, &blocks, target)
+    };
+    let token = found.ok_or(NotFinite)?;
+    Ok(Sampled {
+        token: token as u32,
+        logp: stats.logp(row[token], inverse),
+    })
+}
+
+/// The first token whose cumulated weight exceeds the target; where rounding leaves none in the block that should have it, the block's last with any weight.
+fn pick(
+    level: Level,
+    row: &[f32],
+    inverse_temperature: f32,
+    max: f32,
+    blocks: &[f64],
+    target: f64,
+) -> Option<usize> {
+    let mut below = 0.0;
+    let mut chosen = None;
+    for (number, sum) in blocks.iter().enumerate() {
+        if *sum > 0.0 {
+            chosen = Some((number, below));
+        }
+        below += sum;
+        if below > target {
+            break;
+        }
+    }
+    let (number, mut cumulated) = chosen?;
+    let from = number * BLOCK;
+    let block = &row[from..row.len().min(from + BLOCK)];
+    let mut exps = [0.0; BLOCK];
+    weights(level, &mut exps, block, inverse_temperature, max);
+    let mut last = None;
+    for (i, weight) in exps.iter().enumerate().filter(|(_, w)| **w > 0.0) {
+        cumulated += f64::from(*weight);
+        last = Some(from + i);
+        if cumulated > target {
+            break;
+        }
+    }
+    last
+}
+
+#[inline(always)]
+fn row_gradient_body<L: Lanes>(row: &mut [f32], inverse_temperature: f32, max: f32, factor: f32) {
+    let (scale, shift, factor) = (
+        L::splat(inverse_temperature),
+        L::splat(-max),
+        L::splat(factor),
+    );
+    let (chunks, rest) = row.as_chunks_mut::<LANES>();
+    for x in chunks {
+        L::get(x).fma(scale, shift).exp().mul(factor).put(x);
+    }
+    for x in rest {
+        *x = L::splat(*x).fma(scale, shift).exp().mul(factor).array()[0];
+    }
+}
+at_level! {
+    /// Replaces logits by `factor · exp(z − max)`.
+    fn row_gradient(row: &mut [f32], inverse_temperature: f32, max: f32, factor: f32) = row_gradient_body
+}

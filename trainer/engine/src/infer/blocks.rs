@@ -1,0 +1,143 @@
+//! Blocks of the key/value store: who has which rows.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Rows of a block, one token each.
+pub(crate) const BLOCK: usize = 16;
+
+/// Blocks that hold `rows` rows.
+pub(crate) fn blocks_for(rows: usize) -> usize {
+    rows.div_ceil(BLOCK)
+}
+
+/// The store's free blocks. The lowest goes first, so that a sequence's blocks tend to lie side by side.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    free: BinaryHeap<Reverse<usize>>,
+    total: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(total: usize) -> Self {
+        Self {
+            free: (0..total).map(Reverse).collect(),
+            total,
+        }
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.total
+    }
+}
+
+/// Rows of one prompt or sample, by position from its beginning.
+///
+/// Blocks are taken from and given back to the one pool they came from; dropping them leaks them, so owners call [`Rows::release`].
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    blocks: Vec<usize>,
+}
+
+impl Rows {
+    /// Whether there are rows for `count` tokens.
+    pub(crate) fn hold(&self, count: usize) -> bool {
+        self.blocks.len() >= blocks_for(count)
+    }
+
+    /// Takes blocks until there are rows for `count` tokens; takes none and answers `false` where the pool has too few.
+    pub(crate) fn grow(&mut self, pool: &mut Pool, count: usize) -> bool {
+        let missing = blocks_for(count).saturating_sub(self.blocks.len());
+        if missing > pool.free.len() {
+            return false;
+        }
+        for _ in 0..missing {
+            self.blocks.extend(pool.free.pop().map(|Reverse(block)| block));
+        }
+        true
+    }
+
+    pub(crate) fn release(&mut self, pool: &mut Pool) {
+        pool.free.extend(self.blocks.drain(..).map(Reverse));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The store's row of the token at `position`.
+    pub(crate) fn row(&self, position: usize) -> usize {
+        self.blocks[position / BLOCK] * BLOCK + position % BLOCK
+    }
+
+    /// Appends the ranges of rows, `(first row, number of rows)`, of the first `count` tokens; neighbours are joined, but not with what `ranges` held before.
+    pub(crate) fn ranges(&self, count: usize, ranges: &mut Vec<(usize, usize)>) {
+        let begun = ranges.len();
+        let mut left = count;
+        for block in &self.blocks {
+            if left == 0 {
+                break;
+            }
+            let rows = left.min(BLOCK);
+            let first = block * BLOCK;
+            match ranges[begun..].last_mut() {
+                Some((start, length)) if *start + *length == first => *length += rows,
+                _ => ranges.push((first, rows)),
+            }
+            left -= rows;
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn blocks(&self) -> &[usize] {
+        &self.blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn blocks_are_never_shared_and_all_come_back(
+            total in 1usize..40,
+            operations in prop::collection::vec((0usize..6, 0usize..300, any::<bool>()), 0..80),
+        ) {
+            let mut pool = Pool::new(total);
+            let mut owners: Vec<Rows> = (0..6).map(|_| Rows::default()).collect();
+            let mut lengths = [0usize; 6];
+            for (owner, count, release) in operations {
+                if release {
+                    owners[owner].release(&mut pool);
+                    lengths[owner] = 0;
+                } else {
+                    let fits = blocks_for(count).saturating_sub(owners[owner].blocks().len()) <= pool.free();
+                    prop_assert_eq!(owners[owner].grow(&mut pool, count), fits);
+                    if fits {
+                        lengths[owner] = lengths[owner].max(count);
+                    }
+                }
+                let mut seen = BTreeSet::new();
+                for (rows, &length) in owners.iter().zip(&lengths) {
+                    prop_assert!(rows.hold(length));
+                    prop_assert!(rows.blocks().iter().all(|b| *b < total && seen.insert(*b)));
+                    let mut ranges = vec![];
+                    rows.ranges(length, &mut ranges);
+                    let listed: Vec<usize> = ranges.iter().flat_map(|&(first, n)| first..first + n).collect();
+                    let expected: Vec<usize> = (0..length).map(|p| rows.row(p)).collect();
+                    prop_assert_eq!(listed, expected);
+                }
+                prop_assert_eq!(seen.len() + pool.free(), total);
+            }
+        }
+    }
+}

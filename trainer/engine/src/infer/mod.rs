@@ -1,0 +1,6 @@
+//! Inference: requests → [`sequence`] → [`blocks`] of the key/value store → [`scheduler`] → [`runner`].
+
+pub(crate) mod blocks;
+pub(crate) mod runner;
+pub(crate) mod scheduler;
+pub(crate) mod sequence;

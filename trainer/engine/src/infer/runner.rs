@@ -1,0 +1,196 @@
+//! Runs requests on a model: plan → batch → forward pass and draws → tokens → completions.
+
+use super::blocks::{BLOCK, blocks_for};
+use super::scheduler::{Piece, Scheduler};
+use super::sequence::Sequence;
+use crate::batch::{Batch, Draw, Span};
+use crate::error::EngineError;
+use crate::model::Model;
+use crate::text::Tokenizer;
+use crate::worker::{Completion, GenerateRequest};
+
+/// Tokens of prompts that are computed in one step beside the running samples' own.
+const CHUNK: usize = 1024;
+
+/// Limits of a generation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Tokens of the key/value cache; `None` takes what the requests can use, up to a quarter of the memory.
+    pub(crate) kv_tokens: Option<usize>,
+    /// Most sequences generated at once.
+    pub(crate) max_sequences: usize,
+}
+
+/// Refuses what cannot be generated; the error names the request and the remedy.
+pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), EngineError> {
+    let config = model.config();
+    for (number, request) in requests.iter().enumerate() {
+        let wrong = |what: String| Err(EngineError::Request(format!("request {number}: {what}")));
+        if request.prompt.is_empty() {
+            return wrong("the prompt has no tokens; give it at least one, such as the BOS token".into());
+        }
+        if let Some(token) = request.prompt.iter().find(|t| **t as usize >= config.vocab_size) {
+            return wrong(format!(
+                "the prompt's token {token} is not in the model's vocabulary of {}; it was encoded with another tokenizer",
+                config.vocab_size
+            ));
+        }
+        if request.prompt.len() >= config.max_position_embeddings {
+            return wrong(format!(
+                "the prompt's {} tokens leave no room in the model's context of {}; shorten it",
+                request.prompt.len(),
+                config.max_position_embeddings
+            ));
+        }
+        if request.max_tokens == 0 {
+            return wrong("max_tokens is 0; ask for at least one token".into());
+        }
+        if let Err(what) = request.sampling.check() {
+            return wrong(what);
+        }
+    }
+    Ok(())
+}
+
+/// Generates all samples; each is given to `emit` when it is finished. `emit` answers whether to go on.
+pub(crate) fn run(
+    model: &mut Model,
+    tokenizer: &Tokenizer,
+    requests: &[GenerateRequest],
+    limits: Limits,
+    emit: &mut dyn FnMut(Completion) -> bool,
+) -> Result<(), EngineError> {
+    check(requests, model)?;
+    let context = model.config().max_position_embeddings;
+    let sequences: Vec<Sequence> = requests
+        .iter()
+        .map(|request| Sequence::new(request, context))
+        .collect();
+    let blocks = reserve(model, &sequences, limits)?;
+    let mut scheduler = Scheduler::new(sequences, blocks, limits.max_sequences, CHUNK);
+    loop {
+        let pieces = scheduler.plan();
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let batch = batch(&scheduler.sequences, &pieces);
+        let mut rows = Vec::new();
+        let mut draws = Vec::new();
+        let mut drawn_for = Vec::new();
+        for (piece, span) in pieces.iter().zip(&batch.spans) {
+            for sample in scheduler.computed(piece) {
+                let sequence = &scheduler.sequences[piece.request];
+                rows.push(span.q_start + span.q_len - 1);
+                draws.push(Draw {
+                    sampling: sequence.sampling,
+                    seed: sequence.samples[sample].seed,
+                    index: sequence.samples[sample].tokens.len() as u64,
+                });
+                drawn_for.push((piece.request, sample));
+            }
+        }
+        let drawn = model.infer(&batch, &rows, &draws)?;
+        for ((request, sample), drawn) in drawn_for.into_iter().zip(drawn) {
+            let sequence = &mut scheduler.sequences[request];
+            let finish = sequence
+                .push(sample, drawn, tokenizer)
+                .map_err(EngineError::Request)?;
+            let Some(finish) = finish else { continue };
+            let text = sequence.text(sample, tokenizer).map_err(EngineError::Request)?;
+            scheduler.finish(request, sample);
+            let done = &mut scheduler.sequences[request].samples[sample];
+            let completion = Completion {
+                request,
+                sample,
+                tokens: std::mem::take(&mut done.tokens),
+                logp: std::mem::take(&mut done.logp),
+                text,
+                finish,
+            };
+            if !emit(completion) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The pieces as one batch, a span each.
+fn batch(sequences: &[Sequence], pieces: &[Piece]) -> Batch {
+    let mut batch = Batch::default();
+    for piece in pieces {
+        let sequence = &sequences[piece.request];
+        let end = piece.from + piece.count;
+        let mut kv = Vec::new();
+        let (tokens, rows, before) = match piece.sample {
+            None => (&sequence.prompt[..], &sequence.rows, 0),
+            Some(number) => {
+                sequence.rows.ranges(sequence.prompt.len(), &mut kv);
+                let sample = &sequence.samples[number];
+                (&sample.tokens[..], &sample.rows, sequence.prompt.len())
+            }
+        };
+        rows.ranges(end, &mut kv);
+        batch.spans.push(Span {
+            q_start: batch.tokens.len(),
+            q_len: piece.count,
+            kv,
+        });
+        batch.tokens.extend_from_slice(&tokens[piece.from..end]);
+        for position in piece.from..end {
+            batch.positions.push((before + position) as u32);
+            batch.rows.push(rows.row(position));
+        }
+    }
+    batch
+}
+
+/// Makes room for keys and values; returns the number of blocks.
+fn reserve(
+    model: &mut Model,
+    sequences: &[Sequence],
+    limits: Limits,
+) -> Result<usize, EngineError> {
+    let least = sequences.iter().map(Scheduler::blocks_needed).max().unwrap_or(0);
+    let wanted = match limits.kv_tokens {
+        Some(tokens) => tokens / BLOCK,
+        None => {
+            let row_bytes = model.kv_row_bytes().max(1);
+            let most = crate::memory::total().unwrap_or(8 << 30) / 4 / (row_bytes * BLOCK as u64);
+            useful(sequences, limits.max_sequences).min(most as usize).max(least)
+        }
+    };
+    if wanted < least {
+        return Err(EngineError::Request(format!(
+            "a key/value cache of {} tokens does not hold the largest request, which needs {}; raise the cache's size, or lower max_tokens",
+            wanted * BLOCK,
+            least * BLOCK
+        )));
+    }
+    // A larger store from the call before serves as well, unless its size was asked for.
+    if limits.kv_tokens.is_none() && model.kv_rows() >= wanted * BLOCK {
+        return Ok(wanted);
+    }
+    model.reserve_kv(wanted * BLOCK)?;
+    Ok(wanted)
+}
+
+/// Blocks beyond which the requests have no use: the longest prompts and samples that can be there at once.
+fn useful(sequences: &[Sequence], max_sequences: usize) -> usize {
+    let mut prompts: Vec<usize> = sequences.iter().map(|s| blocks_for(s.prompt.len())).collect();
+    prompts.sort_unstable_by(|a, b| b.cmp(a));
+    // One running sample each, and a few that are being computed.
+    let prompts: usize = prompts.iter().take(max_sequences.saturating_add(16)).sum();
+    let mut samples: Vec<(usize, usize)> = sequences
+        .iter()
+        .map(|s| (blocks_for(s.most.saturating_sub(1)), s.live))
+        .collect();
+    samples.sort_unstable_by(|a, b| b.cmp(a));
+    let mut left = max_sequences;
+    let mut blocks = prompts;
+    for (size, count) in samples {
+        let running = count.min(left);
+        blocks += size * running;
+        left -= running;
+    }
+    blocks
+}

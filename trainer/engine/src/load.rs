@@ -1,0 +1,231 @@
+//! A model's files → its configuration, its text side, and its weights in f32 under their Hugging Face names.
+//!
+//! The files may be anyone's: lengths are held against the files' sizes and shapes against the configuration before memory is taken for them.
+
+pub(crate) mod gguf;
+pub(crate) mod llama_cpp;
+pub(crate) mod safetensors;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::config::ModelConfig;
+use crate::error::EngineError;
+use crate::text::Text;
+use gguf::Gguf;
+use safetensors::SafetensorsFile;
+
+/// A weight: row-major values and their shape.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tensor {
+    /// Sizes, outermost first; a matrix is rows × columns and maps a vector of its columns' number to its rows'.
+    pub shape: Vec<usize>,
+    /// As many values as the product of the shape.
+    pub data: Vec<f32>,
+}
+
+/// Weights by Hugging Face name; exactly those of [`ModelConfig::tensor_shapes`], in those shapes, once loaded.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Weights {
+    /// Name → weight.
+    pub tensors: BTreeMap<String, Tensor>,
+}
+
+impl Weights {
+    /// Takes a weight out, so that it is in memory once only.
+    pub fn take(&mut self, name: &str) -> Option<Tensor> {
+        self.tensors.remove(name)
+    }
+}
+
+/// A model as its files describe it.
+pub struct Loaded {
+    /// Sizes and flags.
+    pub config: ModelConfig,
+    /// Every weight.
+    pub weights: Weights,
+    /// Tokenizer and chat template.
+    pub text: Text,
+}
+
+/// Loads a GGUF file, a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one GGUF file.
+pub fn open(path: &Path) -> Result<Loaded, EngineError> {
+    if path.is_dir() {
+        if path.join("config.json").exists() {
+            return open_folder(path);
+        }
+        return open_gguf(&only_gguf(path)?);
+    }
+    if !path.exists() {
+        return Err(wrong(
+            path,
+            "does not exist; a model is a GGUF file, or a folder with config.json, tokenizer.json and safetensors".into(),
+        ));
+    }
+    if !llama_cpp::is_gguf(path) {
+        return Err(wrong(
+            path,
+            "is neither a GGUF file nor a folder; name the folder that holds config.json, tokenizer.json and the safetensors, or a file that ends in .gguf".into(),
+        ));
+    }
+    open_gguf(path)
+}
+
+fn wrong(path: &Path, reason: String) -> EngineError {
+    EngineError::Model {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {
+    let entries =
+        std::fs::read_dir(folder).map_err(|e| wrong(folder, format!("cannot be read: {e}")))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| llama_cpp::is_gguf(path))
+        .collect();
+    match (files.pop(), files.is_empty()) {
+        (Some(file), true) => Ok(file),
+        (Some(_), false) => Err(wrong(
+            folder,
+            "holds several GGUF files; name the one that is meant".into(),
+        )),
+        (None, _) => Err(wrong(
+            folder,
+            "holds neither a config.json nor a GGUF file, so it is not a model's folder".into(),
+        )),
+    }
+}
+
+fn open_gguf(path: &Path) -> Result<Loaded, EngineError> {
+    let load = || -> Result<Loaded, String> {
+        let mut gguf = Gguf::open(path)?;
+        let config = llama_cpp::config(&gguf)?;
+        let text = Text::from_gguf(&gguf, &config)?;
+        let weights = llama_cpp::weights(&mut gguf, &config)?;
+        Ok(Loaded {
+            config,
+            weights,
+            text,
+        })
+    };
+    load().map_err(|reason| wrong(path, reason))
+}
+
+fn open_folder(folder: &Path) -> Result<Loaded, EngineError> {
+    let path = folder.join("config.json");
+    let mut config =
+        ModelConfig::from_json(&read_text(&path)?).map_err(|reason| wrong(&path, reason))?;
+    let path = folder.join("generation_config.json");
+    if path.exists() {
+        config
+            .add_generation_config(&read_text(&path)?)
+            .map_err(|reason| wrong(&path, reason))?;
+    }
+    let text = Text::from_folder(folder, &config)?;
+    let weights = folder_weights(folder, &config)?;
+    Ok(Loaded {
+        config,
+        weights,
+        text,
+    })
+}
+
+/// The largest of a model's text files are tokenizers of some tens of megabytes.
+const MAX_TEXT_FILE: u64 = 1 << 28;
+
+/// A text file of a model's folder.
+pub(crate) fn read_text(path: &Path) -> Result<String, EngineError> {
+    let unreadable = |e: std::io::Error| wrong(path, format!("cannot be read: {e}"));
+    let size = std::fs::metadata(path).map_err(unreadable)?.len();
+    if size > MAX_TEXT_FILE {
+        return Err(wrong(
+            path,
+            format!("is {size} bytes long, which is not a file of a model's text side"),
+        ));
+    }
+    std::fs::read_to_string(path).map_err(unreadable)
+}
+
+fn folder_weights(folder: &Path, config: &ModelConfig) -> Result<Weights, EngineError> {
+    let single = folder.join("model.safetensors");
+    let index = folder.join("model.safetensors.index.json");
+    let files = if single.exists() {
+        vec![single]
+    } else if index.exists() {
+        shards(folder, &index)?
+    } else {
+        return Err(wrong(
+            folder,
+            "holds no model.safetensors; other forms of weights (pytorch_model.bin) are not read, so take the model as safetensors".into(),
+        ));
+    };
+    let mut shapes: BTreeMap<String, Vec<usize>> = config.tensor_shapes().into_iter().collect();
+    let mut weights = Weights::default();
+    for path in &files {
+        let mut file = SafetensorsFile::open(path)?;
+        let wanted: Vec<String> = file
+            .names()
+            .filter(|name| shapes.contains_key(*name))
+            .map(str::to_owned)
+            .collect();
+        for name in wanted {
+            if let Some(shape) = shapes.remove(&name) {
+                let data = file.tensor(&name, &shape)?;
+                weights.tensors.insert(name, Tensor { shape, data });
+            }
+        }
+    }
+    match shapes.len() {
+        0 => Ok(weights),
+        n => Err(wrong(
+            folder,
+            format!(
+                "{n} weights of the model that config.json describes are missing, the first of them `{}`; the folder is incomplete, so fetch or save it again",
+                shapes.keys().next().map_or("", String::as_str)
+            ),
+        )),
+    }
+}
+
+/// The files that an index of a sharded checkpoint names.
+fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    let parsed: Value = serde_json::from_str(&read_text(index)?)
+        .map_err(|e| wrong(index, format!("not valid JSON: {e}")))?;
+    let map = parsed
+        .get("weight_map")
+        .and_then(Value::as_object)
+        .ok_or_else(|| wrong(index, "has no `weight_map`".into()))?;
+    let mut names: Vec<&str> = map.values().filter_map(Value::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in &names {
+        if Path::new(name).file_name() != Some(name.as_ref()) {
+            return Err(wrong(
+                index,
+                format!("`{name}` is not a file of this folder"),
+            ));
+        }
+    }
+    Ok(names.iter().map(|name| folder.join(name)).collect())
+}
+
+fn f32_from_le(bytes: &[u8]) -> Vec<f32> {
+    let (values, _) = bytes.as_chunks::<4>();
+    values.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+fn f32_from_f16_le(bytes: &[u8]) -> Vec<f32> {
+    let (values, _) = bytes.as_chunks::<2>();
+    let half = |b: &[u8; 2]| half::f16::from_le_bytes(*b).to_f32();
+    values.iter().map(half).collect()
+}
+
+fn f32_from_bf16_le(bytes: &[u8]) -> Vec<f32> {
+    let (values, _) = bytes.as_chunks::<2>();
+    let half = |b: &[u8; 2]| half::bf16::from_le_bytes(*b).to_f32();
+    values.iter().map(half).collect()
+}

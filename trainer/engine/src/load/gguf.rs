@@ -1,0 +1,319 @@
+//! The GGUF container: its metadata, and its tensors in f32.
+//!
+//! The header is read here rather than by candle, so that every length in it is held against the file's size before anything is allocated by it;
+//! candle expands the quantised blocks.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use candle_core::quantized::{GgmlDType, ggml_file::qtensor_from_ggml};
+
+/// Arrays of arrays deeper than this are refused.
+const MAX_DEPTH: usize = 4;
+/// `GGML_MAX_DIMS`.
+const MAX_DIMS: u32 = 4;
+
+/// A metadata value. Arrays of what no model needs are read over and kept as [`Value::Other`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Text(String),
+    Ints(Vec<i64>),
+    Texts(Vec<String>),
+    Other,
+}
+
+/// Where a tensor lies and what it is.
+#[derive(Debug, Clone)]
+struct Entry {
+    /// Outermost first.
+    shape: Vec<usize>,
+    kind: Kind,
+    /// From the beginning of the tensors' part.
+    offset: u64,
+}
+
+/// Number formats of tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    F32,
+    F16,
+    Bf16,
+    Quantised(GgmlDType),
+}
+
+impl Kind {
+    fn parse(id: u32, tensor: &str) -> Result<Self, String> {
+        match id {
+            0 => Ok(Self::F32),
+            1 => Ok(Self::F16),
+            30 => Ok(Self::Bf16),
+            2 => Ok(Self::Quantised(GgmlDType::Q4_0)),
+            3 => Ok(Self::Quantised(GgmlDType::Q4_1)),
+            8 => Ok(Self::Quantised(GgmlDType::Q8_0)),
+            other => Err(format!(
+                "the tensor `{tensor}` is of GGML type {other}; F32, F16, BF16, Q4_0, Q4_1 and Q8_0 are supported, so take the model in one of these"
+            )),
+        }
+    }
+
+    /// Elements and bytes of one block.
+    fn block(self) -> (usize, usize) {
+        match self {
+            Self::F32 => (1, 4),
+            Self::F16 | Self::Bf16 => (1, 2),
+            Self::Quantised(kind) => (kind.block_size(), kind.type_size()),
+        }
+    }
+}
+
+/// An open GGUF file.
+pub(crate) struct Gguf {
+    file: BufReader<File>,
+    size: u64,
+    metadata: BTreeMap<String, Value>,
+    entries: BTreeMap<String, Entry>,
+    /// Byte at which the tensors' part begins.
+    data: u64,
+}
+
+impl Gguf {
+    /// Reads the header. Errors say what is wrong with the file, without naming it.
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        let file = File::open(path).map_err(|e| format!("cannot be opened: {e}"))?;
+        let size = file
+            .metadata()
+            .map_err(|e| format!("cannot be read: {e}"))?
+            .len();
+        let mut header = Header {
+            file: BufReader::with_capacity(1 << 20, file),
+            at: 0,
+            size,
+        };
+        let mut magic = [0; 4];
+        header.fill(&mut magic)?;
+        if &magic != b"GGUF" {
+            return Err("is not a GGUF file (it does not begin with `GGUF`)".into());
+        }
+        let version = header.u32()?;
+        if !(2..=3).contains(&version) {
+            return Err(format!(
+                "is GGUF version {version}; versions 2 and 3 are supported, so convert it with a current llama.cpp"
+            ));
+        }
+        let tensor_count = header.u64()?;
+        let value_count = header.u64()?;
+        let mut metadata = BTreeMap::new();
+        for _ in 0..value_count {
+            let key = header.text()?;
+            let kind = header.u32()?;
+            let value = header.value(kind, 0)?;
+            metadata.insert(key, value);
+        }
+        let mut entries = BTreeMap::new();
+        for _ in 0..tensor_count {
+            let (name, entry) = header.entry()?;
+            if entries.insert(name.clone(), entry).is_some() {
+                return Err(format!("lists the tensor `{name}` twice"));
+            }
+        }
+        let alignment = match metadata.get("general.alignment") {
+            None => 32,
+            Some(&Value::Int(n @ 1..=65536)) => n as u64,
+            Some(_) => return Err("`general.alignment` is not a number from 1 to 65536".into()),
+        };
+        Ok(Self {
+            data: header.at.next_multiple_of(alignment),
+            file: header.file,
+            size,
+            metadata,
+            entries,
+        })
+    }
+
+    pub(crate) fn value(&self, key: &str) -> Option<&Value> {
+        self.metadata.get(key)
+    }
+
+    pub(crate) fn shape(&self, tensor: &str) -> Option<&[usize]> {
+        self.entries.get(tensor).map(|entry| entry.shape.as_slice())
+    }
+
+    /// A tensor's elements in f32, row-major, if it has exactly this shape.
+    pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
+        let entry = self.entries.get(name).ok_or_else(|| {
+            format!("lacks the tensor `{name}`; it is incomplete, or not of the architecture that it names")
+        })?;
+        if entry.shape != shape {
+            return Err(format!(
+                "the tensor `{name}` has shape {:?}, where the metadata calls for {shape:?}; the file is inconsistent, so fetch or convert it again",
+                entry.shape
+            ));
+        }
+        let (elements, bytes) = entry.kind.block();
+        let row = shape.last().copied().unwrap_or(1);
+        if row == 0 || !row.is_multiple_of(elements) {
+            return Err(format!(
+                "rows of the tensor `{name}` ({row}) are not whole blocks of {elements}"
+            ));
+        }
+        let length = shape
+            .iter()
+            .try_fold(1usize, |n, &size| n.checked_mul(size))
+            .and_then(|n| (n / elements).checked_mul(bytes))
+            .ok_or_else(|| format!("the tensor `{name}` is larger than memory can be"))?;
+        let start = self.data.checked_add(entry.offset);
+        let end = start.and_then(|start| start.checked_add(length as u64));
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err(format!("the tensor `{name}` lies at an impossible place"));
+        };
+        if end > self.size {
+            return Err(format!(
+                "is cut short: the tensor `{name}` ends at byte {end}, the file at byte {}; fetch it again",
+                self.size
+            ));
+        }
+        let mut raw = vec![0; length];
+        self.file
+            .seek(SeekFrom::Start(start))
+            .and_then(|_| self.file.read_exact(&mut raw))
+            .map_err(|e| format!("cannot be read at the tensor `{name}`: {e}"))?;
+        match entry.kind {
+            Kind::F32 => Ok(super::f32_from_le(&raw)),
+            Kind::F16 => Ok(super::f32_from_f16_le(&raw)),
+            Kind::Bf16 => Ok(super::f32_from_bf16_le(&raw)),
+            Kind::Quantised(kind) => {
+                qtensor_from_ggml(kind, &raw, shape.to_vec(), &candle_core::Device::Cpu)
+                    .and_then(|blocks| blocks.dequantize(&candle_core::Device::Cpu))
+                    .and_then(|values| values.flatten_all()?.to_vec1())
+                    .map_err(|e| format!("the tensor `{name}` cannot be expanded: {e}"))
+            }
+        }
+    }
+}
+
+/// The header's bytes, counted.
+struct Header {
+    file: BufReader<File>,
+    at: u64,
+    size: u64,
+}
+
+impl Header {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), String> {
+        let wanted = bytes.len() as u64;
+        if wanted > self.size - self.at {
+            return Err(self.cut_short());
+        }
+        self.file
+            .read_exact(bytes)
+            .map_err(|e| format!("cannot be read: {e}"))?;
+        self.at += wanted;
+        Ok(())
+    }
+
+    fn cut_short(&self) -> String {
+        format!(
+            "is cut short or damaged: its header asks for more than the file's {} bytes; fetch it again",
+            self.size
+        )
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, String> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, String> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Result<String, String> {
+        let length = self.u64()?;
+        if length > self.size - self.at {
+            return Err(self.cut_short());
+        }
+        let mut bytes = vec![0; length as usize];
+        self.fill(&mut bytes)?;
+        String::from_utf8(bytes)
+            .map_err(|_| "is damaged: a text in its header is not UTF-8; fetch it again".into())
+    }
+
+    fn value(&mut self, kind: u32, depth: usize) -> Result<Value, String> {
+        Ok(match kind {
+            0 => Value::Int(u8::from_le_bytes(self.array()?).into()),
+            1 => Value::Int(i8::from_le_bytes(self.array()?).into()),
+            2 => Value::Int(u16::from_le_bytes(self.array()?).into()),
+            3 => Value::Int(i16::from_le_bytes(self.array()?).into()),
+            4 => Value::Int(self.u32()?.into()),
+            5 => Value::Int(i32::from_le_bytes(self.array()?).into()),
+            6 => Value::Float(f32::from_le_bytes(self.array()?).into()),
+            7 => Value::Bool(self.array::<1>()? != [0]),
+            8 => Value::Text(self.text()?),
+            9 => self.values(depth)?,
+            10 => i64::try_from(self.u64()?).map_or(Value::Other, Value::Int),
+            11 => Value::Int(i64::from_le_bytes(self.array()?)),
+            12 => Value::Float(f64::from_le_bytes(self.array()?)),
+            other => {
+                return Err(format!(
+                    "is damaged: a metadata value is of the unknown type {other}; fetch it again"
+                ));
+            }
+        })
+    }
+
+    /// An array, read value by value: it takes memory as the file provides bytes, not as its length claims.
+    fn values(&mut self, depth: usize) -> Result<Value, String> {
+        let kind = self.u32()?;
+        let length = self.u64()?;
+        if depth >= MAX_DEPTH {
+            return Err("nests its metadata arrays too deep".into());
+        }
+        let (mut ints, mut texts) = (Vec::new(), Vec::new());
+        for _ in 0..length {
+            match self.value(kind, depth + 1)? {
+                Value::Int(n) => ints.push(n),
+                Value::Text(text) => texts.push(text),
+                _ => {}
+            }
+        }
+        Ok(match kind {
+            8 => Value::Texts(texts),
+            0..=5 => Value::Ints(ints),
+            _ => Value::Other,
+        })
+    }
+
+    fn entry(&mut self) -> Result<(String, Entry), String> {
+        let name = self.text()?;
+        let dims = self.u32()?;
+        if dims > MAX_DIMS {
+            return Err(format!("the tensor `{name}` has {dims} dimensions"));
+        }
+        let mut shape = Vec::new();
+        for _ in 0..dims {
+            let size = usize::try_from(self.u64()?)
+                .map_err(|_| format!("the tensor `{name}` has an impossible size"))?;
+            shape.push(size);
+        }
+        // GGML writes the innermost size first.
+        shape.reverse();
+        let kind = Kind::parse(self.u32()?, &name)?;
+        let offset = self.u64()?;
+        let entry = Entry {
+            shape,
+            kind,
+            offset,
+        };
+        Ok((name, entry))
+    }
+}

@@ -1,0 +1,178 @@
+//! The safetensors container, read tensor by tensor.
+//!
+//! Its header is read here, so that only one tensor at a time is in memory beside the weights, and every length is held against the file's size first.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::EngineError;
+
+/// The format's own limit on its header.
+const MAX_HEADER: u64 = 100_000_000;
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    /// From the end of the header.
+    data_offsets: [u64; 2],
+}
+
+/// Number formats that are read.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    F32,
+    F16,
+    Bf16,
+}
+
+/// An open safetensors file.
+pub(crate) struct SafetensorsFile {
+    path: PathBuf,
+    file: File,
+    entries: BTreeMap<String, Entry>,
+    metadata: BTreeMap<String, String>,
+    /// Byte at which the tensors' part begins.
+    data: u64,
+}
+
+impl SafetensorsFile {
+    /// Reads the header and checks that every tensor lies inside the file.
+    pub(crate) fn open(path: &Path) -> Result<Self, EngineError> {
+        let wrong = |reason: String| EngineError::Model {
+            path: path.to_owned(),
+            reason,
+        };
+        let io = |e: std::io::Error| wrong(format!("cannot be read: {e}"));
+        let cut = |size: u64| {
+            wrong(format!(
+                "is cut short or damaged: its header asks for more than the file's {size} bytes; fetch or save it again"
+            ))
+        };
+        let mut file = File::open(path).map_err(io)?;
+        let size = file.metadata().map_err(io)?.len();
+        let mut length = [0; 8];
+        if size < 8 {
+            return Err(cut(size));
+        }
+        file.read_exact(&mut length).map_err(io)?;
+        let length = u64::from_le_bytes(length);
+        if length > MAX_HEADER || length > size - 8 {
+            return Err(cut(size));
+        }
+        let mut header = vec![0; length as usize];
+        file.read_exact(&mut header).map_err(io)?;
+        let damaged = |e: serde_json::Error| {
+            wrong(format!(
+                "is damaged: its header is not that of a safetensors file ({e}); fetch or save it again"
+            ))
+        };
+        let header: BTreeMap<String, serde_json::Value> =
+            serde_json::from_slice(&header).map_err(damaged)?;
+        let mut entries = BTreeMap::new();
+        let mut metadata = BTreeMap::new();
+        let room = size - 8 - length;
+        for (name, value) in header {
+            if name == "__metadata__" {
+                metadata = serde_json::from_value(value).map_err(damaged)?;
+                continue;
+            }
+            let entry: Entry = serde_json::from_value(value).map_err(damaged)?;
+            let [start, end] = entry.data_offsets;
+            if end > room {
+                return Err(wrong(format!(
+                    "is cut short: the tensor `{name}` ends {} bytes beyond the file's end; fetch or save it again",
+                    end - room
+                )));
+            }
+            if start > end {
+                return Err(wrong(format!(
+                    "is damaged: the tensor `{name}` ends before it begins"
+                )));
+            }
+            entries.insert(name, entry);
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            entries,
+            metadata,
+            data: 8 + length,
+        })
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
+    }
+
+    /// Whether a tensor is there in exactly this shape, in a type that can be read.
+    pub(crate) fn check(&self, name: &str, shape: &[usize]) -> Result<(), EngineError> {
+        self.place(name, shape).map(|_| ())
+    }
+
+    /// A tensor's elements in f32, row-major, if it has exactly this shape.
+    pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
+        let (kind, start, length) = self.place(name, shape)?;
+        let mut raw = vec![0; length];
+        self.file
+            .seek(SeekFrom::Start(start))
+            .and_then(|_| self.file.read_exact(&mut raw))
+            .map_err(|e| self.wrong(format!("cannot be read at the tensor `{name}`: {e}")))?;
+        Ok(match kind {
+            Kind::F32 => super::f32_from_le(&raw),
+            Kind::F16 => super::f32_from_f16_le(&raw),
+            Kind::Bf16 => super::f32_from_bf16_le(&raw),
+        })
+    }
+
+    fn wrong(&self, reason: String) -> EngineError {
+        EngineError::Model {
+            path: self.path.clone(),
+            reason,
+        }
+    }
+
+    /// Type, first byte in the file and number of bytes of a tensor.
+    fn place(&self, name: &str, shape: &[usize]) -> Result<(Kind, u64, usize), EngineError> {
+        let entry = self
+            .entries
+            .get(name)
+            .ok_or_else(|| self.wrong(format!("lacks the tensor `{name}`")))?;
+        if entry.shape != shape {
+            return Err(self.wrong(format!(
+                "the tensor `{name}` has shape {:?}, where {shape:?} is called for; the files are not of one model, so fetch or save them again",
+                entry.shape
+            )));
+        }
+        let (kind, size) = match entry.dtype.as_str() {
+            "F32" => (Kind::F32, 4),
+            "F16" => (Kind::F16, 2),
+            "BF16" => (Kind::Bf16, 2),
+            other => {
+                return Err(self.wrong(format!(
+                    "the tensor `{name}` is of type {other}; F32, F16 and BF16 are supported"
+                )));
+            }
+        };
+        let [start, end] = entry.data_offsets;
+        let length = shape
+            .iter()
+            .try_fold(size, |n: usize, &size| n.checked_mul(size))
+            .filter(|n| *n as u64 == end - start)
+            .ok_or_else(|| {
+                self.wrong(format!(
+                    "is damaged: the tensor `{name}` of shape {shape:?} takes up {} bytes; fetch or save it again",
+                    end - start
+                ))
+            })?;
+        Ok((kind, self.data + start, length))
+    }
+}

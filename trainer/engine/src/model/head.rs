@@ -1,0 +1,160 @@
+//! From the residual stream to log-probabilities, a few rows at a time: logits of all tokens never exist at once.
+
+use std::ops::Range;
+
+use crate::backend::{Buf, Target};
+use crate::batch::{Draw, Sampled};
+use crate::error::EngineError;
+use crate::model::decoder::Decoder;
+use crate::model::work::{Back, Work};
+
+/// Targets whose rows lie in a range, with rows numbered from its beginning. Targets are in order of their rows.
+fn targets_of(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Target>) {
+    let from = targets.partition_point(|t| t.row < rows.start);
+    let to = targets.partition_point(|t| t.row < rows.end);
+    let local = targets[from..to].iter().map(|t| Target {
+        row: t.row - rows.start,
+        token: t.token,
+    });
+    (from..to, local.collect())
+}
+
+impl Decoder {
+    /// Ranges of `0..rows` that the head computes at a time.
+    fn head_chunks(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let most = self.widths.head_rows();
+        (0..rows)
+            .step_by(most)
+            .map(move |from| from..rows.min(from + most))
+    }
+
+    /// Logits of some tokens (rows of `x`) into `work.logits`.
+    fn head(&mut self, work: &Work, x: Buf, rows: &[usize]) {
+        let hidden = self.widths.hidden;
+        let norm = self.layout.norm.of(self.weights);
+        let head = self.layout.head.of(self.weights);
+        let size = self.head_size(rows.len());
+        let len = rows.len() * hidden;
+        let b = &mut self.backend;
+        b.gather(work.picked.at(0, len), x, rows, hidden);
+        b.rms_norm(work.picked_normed, work.picked, norm, self.eps, rows.len());
+        b.linear(work.logits, work.picked_normed, head, size, false);
+    }
+
+    /// Log-probability and entropy of each target, which are in order of their rows; a target's row is a number of an element of `rows`.
+    pub(crate) fn log_probs(
+        &mut self,
+        work: &Work,
+        x: Buf,
+        rows: &[usize],
+        targets: &[Target],
+        temperature: f32,
+    ) -> Result<(Vec<f32>, Vec<f32>), EngineError> {
+        let vocabulary = self.widths.vocabulary;
+        for chunk in self.head_chunks(rows.len()) {
+            let (range, local) = targets_of(targets, &chunk);
+            self.head(work, x, &rows[chunk.clone()]);
+            let b = &mut self.backend;
+            b.log_probs(
+                work.logp.at(range.start, range.len()),
+                work.entropy.at(range.start, range.len()),
+                work.logits.at(0, chunk.len() * vocabulary),
+                vocabulary,
+                &local,
+                temperature,
+            );
+        }
+        let n = targets.len();
+        let (mut logp, mut entropy) = (vec![0.0; n], vec![0.0; n]);
+        self.backend.download(work.logp.at(0, n), &mut logp)?;
+        self.backend.download(work.entropy.at(0, n), &mut entropy)?;
+        Ok((logp, entropy))
+    }
+
+    /// Adds to `back.dx` and to the head's and the last norm's gradients what `dlogp` of each target gives. Arguments as in [`Decoder::log_probs`].
+    pub(crate) fn log_probs_backward(
+        &mut self,
+        work: &Work,
+        back: &Back,
+        x: Buf,
+        rows: &[usize],
+        targets: &[Target],
+        dlogp: &[f32],
+        temperature: f32,
+        gradient: Buf,
+    ) {
+        let w = self.widths;
+        let (head, norm) = (self.layout.head, self.layout.norm);
+        for chunk in self.head_chunks(rows.len()) {
+            let (range, local) = targets_of(targets, &chunk);
+            let rows = &rows[chunk];
+            self.head(work, x, rows);
+            let logits = work.logits.at(0, rows.len() * w.vocabulary);
+            self.backend.log_probs_backward(
+                logits,
+                w.vocabulary,
+                &local,
+                &dlogp[range],
+                temperature,
+            );
+            let size = self.head_size(rows.len());
+            self.linear_backward(
+                back.dpicked_normed,
+                head.of(gradient),
+                logits,
+                work.picked_normed,
+                head.of(self.weights),
+                size,
+            );
+            let dpicked = back.dpicked.at(0, rows.len() * w.hidden);
+            let b = &mut self.backend;
+            b.zero(dpicked);
+            b.rms_norm_backward(
+                dpicked,
+                norm.of(gradient),
+                back.dpicked_normed,
+                work.picked,
+                norm.of(self.weights),
+                self.eps,
+                rows.len(),
+            );
+            b.scatter_add(back.dx, dpicked, rows, w.hidden);
+        }
+    }
+
+    /// Draws the token after each of some tokens (rows of `x`).
+    pub(crate) fn sample(
+        &mut self,
+        work: &Work,
+        x: Buf,
+        rows: &[usize],
+        draws: &[Draw],
+    ) -> Result<Vec<Sampled>, EngineError> {
+        let vocabulary = self.widths.vocabulary;
+        let mut drawn = Vec::with_capacity(rows.len());
+        for chunk in self.head_chunks(rows.len()) {
+            self.head(work, x, &rows[chunk.clone()]);
+            let logits = work.logits.at(0, chunk.len() * vocabulary);
+            drawn.extend(self.backend.sample(logits, vocabulary, &draws[chunk])?);
+        }
+        Ok(drawn)
+    }
+
+    /// Logits of some tokens (rows of `x`).
+    pub(crate) fn logits(
+        &mut self,
+        work: &Work,
+        x: Buf,
+        rows: &[usize],
+    ) -> Result<Vec<f32>, EngineError> {
+        let vocabulary = self.widths.vocabulary;
+        let mut logits = vec![0.0; rows.len() * vocabulary];
+        for chunk in self.head_chunks(rows.len()) {
+            self.head(work, x, &rows[chunk.clone()]);
+            let part = work.logits.at(0, chunk.len() * vocabulary);
+            let to = &mut logits[chunk.start * vocabulary..chunk.end * vocabulary];
+            self.backend.download(part, to)?;
+        }
+        Ok(logits)
+    }
+}

@@ -1,0 +1,369 @@
+//! A decoder of the Llama family on a backend: weights, forward and backward passes, head.
+//!
+//! [`Model::infer`] serves generation; `train::step` drives the same blocks forward and backward over packed sequences.
+
+mod backward;
+pub(crate) mod decoder;
+pub(crate) mod forward;
+mod head;
+mod layout;
+pub(crate) mod work;
+
+use self::decoder::Decoder;
+use self::forward::Keys;
+use self::layout::{Layout, Place};
+use self::work::{Back, Inside, Widths, Work};
+use crate::backend::{Backend, Buf, Purpose};
+use crate::batch::{Batch, Draw, Sampled};
+use crate::config::ModelConfig;
+use crate::error::EngineError;
+use crate::load::Weights;
+
+/// Tokens of a training pack unless set otherwise.
+const PACK_TOKENS: usize = 2048;
+
+/// One of the numbers kept for every weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The weight itself.
+    Weight,
+    /// AdamW's first moment.
+    Moment1,
+    /// AdamW's second moment.
+    Moment2,
+    /// The gradient that the last update used, before clipping.
+    Gradient,
+}
+
+/// Keys and values of generated sequences: for each layer `rows` rows of keys beside values.
+struct Store {
+    all: Buf,
+    rows: usize,
+}
+
+/// What training needs and generating does not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Optimiser {
+    pub(crate) gradient: Buf,
+    pub(crate) m: Buf,
+    pub(crate) v: Buf,
+}
+
+/// A model on a device.
+pub struct Model {
+    config: ModelConfig,
+    pub(crate) decoder: Decoder,
+    work: Option<Work>,
+    back: Option<Back>,
+    store: Option<Store>,
+    /// Activations that training keeps from the forward to the backward pass.
+    kept: Option<Buf>,
+    pub(crate) optimiser: Option<Optimiser>,
+    pub(crate) updates: u64,
+    pub(crate) pack_tokens: usize,
+    pub(crate) kept_bytes: Option<u64>,
+}
+
+impl Model {
+    /// Moves the weights (named and shaped as [`ModelConfig::tensor_shapes`] says) to the device.
+    pub fn new(
+        config: ModelConfig,
+        mut weights: Weights,
+        mut backend: Box<dyn Backend>,
+    ) -> Result<Self, EngineError> {
+        let layout = Layout::new(&config);
+        let all = backend.allocate(Purpose::Weights, layout.len)?;
+        for (name, place, shape) in layout.tensors() {
+            let wrong = |what: String| {
+                EngineError::Request(format!(
+                    "the weight `{name}` {what}; the model's files do not fit its configuration"
+                ))
+            };
+            let tensor = weights
+                .take(name)
+                .ok_or_else(|| wrong("is missing".into()))?;
+            let size: usize = shape.iter().product();
+            if tensor.shape != shape || tensor.data.len() != size {
+                return Err(wrong(format!(
+                    "is {:?}, but {shape:?} was expected",
+                    tensor.shape
+                )));
+            }
+            backend.upload(place.of(all), &tensor.data);
+        }
+        let frequencies = config.rope_frequencies();
+        let table = backend.allocate(Purpose::Activations, frequencies.len())?;
+        backend.upload(table, &frequencies);
+        let decoder = Decoder {
+            backend,
+            widths: Widths::new(&config),
+            layout,
+            weights: all,
+            frequencies: table,
+            eps: config.rms_norm_eps,
+        };
+        Ok(Self {
+            config,
+            decoder,
+            work: None,
+            back: None,
+            store: None,
+            kept: None,
+            optimiser: None,
+            updates: 0,
+            pack_tokens: PACK_TOKENS,
+            kept_bytes: None,
+        })
+    }
+
+    /// Sizes and flags.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// The device in words.
+    pub fn device(&self) -> String {
+        self.decoder.backend.name()
+    }
+
+    /// Bytes of weights, gradients and moments that the device holds.
+    pub fn bytes(&self) -> u64 {
+        let copies = if self.optimiser.is_some() { 4 } else { 1 };
+        copies * self.decoder.layout.len as u64 * 4
+    }
+
+    /// Bytes of one row of the key/value store, over all layers.
+    pub fn kv_row_bytes(&self) -> u64 {
+        (self.config.num_hidden_layers * 2 * self.decoder.widths.kv() * 4) as u64
+    }
+
+    /// Makes the key/value store hold `rows` rows (one token each). What it held is lost unless the size stays.
+    pub fn reserve_kv(&mut self, rows: usize) -> Result<(), EngineError> {
+        if self.store.as_ref().is_some_and(|store| store.rows == rows) {
+            return Ok(());
+        }
+        self.release_kv();
+        let layers = self.config.num_hidden_layers;
+        let len = rows
+            .checked_mul(layers * 2 * self.decoder.widths.kv())
+            .ok_or_else(|| {
+                EngineError::Request(format!(
+                    "a key/value cache of {rows} tokens is beyond any memory; lower it"
+                ))
+            })?;
+        let all = self.decoder.backend.allocate(Purpose::Cache, len)?;
+        self.store = Some(Store { all, rows });
+        Ok(())
+    }
+
+    /// Rows of the key/value store.
+    pub fn kv_rows(&self) -> usize {
+        self.store.as_ref().map_or(0, |store| store.rows)
+    }
+
+    /// Gives the key/value store's memory back, for the training phase.
+    pub fn release_kv(&mut self) {
+        if let Some(store) = self.store.take() {
+            self.decoder.backend.release(store.all);
+        }
+    }
+
+    /// Most tokens of one training pack; a longer completion is a pack of its own.
+    pub fn set_pack_tokens(&mut self, tokens: usize) {
+        self.pack_tokens = tokens.max(1);
+    }
+
+    /// Bytes of activations that training may keep from the forward to the backward pass, instead of computing them again; `None` takes a third of what the
+    /// system has free. Results are the same to the bit.
+    pub fn set_kept_bytes(&mut self, bytes: Option<u64>) {
+        self.kept_bytes = bytes;
+    }
+
+    /// Forward pass that writes keys and values into the store rows that the batch names, then draws the token after each of the batch's tokens `rows[i]` as
+    /// `draws[i]` says. `rows` may be empty (a chunk of a prompt) and may name a token several times (the samples of one prompt).
+    pub fn infer(
+        &mut self,
+        batch: &Batch,
+        rows: &[usize],
+        draws: &[Draw],
+    ) -> Result<Vec<Sampled>, EngineError> {
+        if rows.len() != draws.len() {
+            return Err(EngineError::Request(format!(
+                "{} tokens are to be followed by {} draws",
+                rows.len(),
+                draws.len()
+            )));
+        }
+        let work = self.forward_stored(batch, rows)?;
+        self.decoder.sample(&work, work.x, rows, draws)
+    }
+
+    /// As [`Model::infer`], but returns the logits of the tokens `rows[i]`, one row of the vocabulary's width each: for tests and parity checks.
+    pub fn logits(&mut self, batch: &Batch, rows: &[usize]) -> Result<Vec<f32>, EngineError> {
+        let work = self.forward_stored(batch, rows)?;
+        self.decoder.logits(&work, work.x, rows)
+    }
+
+    /// Forward pass with keys and values in the store; the residual stream ends in `x` of what is returned.
+    fn forward_stored(&mut self, batch: &Batch, rows: &[usize]) -> Result<Work, EngineError> {
+        let tokens = batch.tokens.len();
+        if let Some(row) = rows.iter().find(|row| **row >= tokens) {
+            return Err(EngineError::Request(format!(
+                "the logits of token {row} are wanted of a batch of {tokens}"
+            )));
+        }
+        let work = self.work(tokens, 0)?;
+        let store = self.store.as_ref();
+        let (all, store_rows) = store.map_or((work.x.at(0, 0), 0), |s| (s.all, s.rows));
+        let layer_len = store_rows * 2 * self.decoder.widths.kv();
+        let decoder = &mut self.decoder;
+        decoder.begin(batch, store_rows, &work)?;
+        decoder.embed(work.x, tokens);
+        let inside = Inside {
+            middle: work.x,
+            ..work.inside
+        };
+        for layer in 0..self.config.num_hidden_layers {
+            let keys = Keys::Store(all.at(layer * layer_len, layer_len));
+            decoder.block(layer, tokens, work.x, work.x, &inside, keys, &work);
+        }
+        Ok(work)
+    }
+
+    /// Buffers for a forward pass of so many tokens and targets.
+    pub(crate) fn work(&mut self, tokens: usize, targets: usize) -> Result<Work, EngineError> {
+        let (mut most_tokens, mut most_targets) = (tokens, targets);
+        if let Some(work) = self.work {
+            if work.tokens >= tokens && work.targets() >= targets {
+                return Ok(work);
+            }
+            (most_tokens, most_targets) = (tokens.max(work.tokens), targets.max(work.targets()));
+            self.work = None;
+            work.release(self.decoder.backend.as_mut());
+        }
+        let widths = self.decoder.widths;
+        let backend = self.decoder.backend.as_mut();
+        let work = Work::plan(backend, widths, most_tokens, most_targets)?;
+        self.work = Some(work);
+        Ok(work)
+    }
+
+    /// Buffers for a backward pass of so many tokens.
+    pub(crate) fn back(&mut self, tokens: usize) -> Result<Back, EngineError> {
+        if let Some(back) = self.back {
+            if back.tokens >= tokens {
+                return Ok(back);
+            }
+            self.back = None;
+            back.release(self.decoder.backend.as_mut());
+        }
+        let widths = self.decoder.widths;
+        let back = Back::plan(self.decoder.backend.as_mut(), widths, tokens)?;
+        self.back = Some(back);
+        Ok(back)
+    }
+
+    /// A buffer of at least `len` elements for activations that a step keeps.
+    pub(crate) fn kept(&mut self, len: usize) -> Result<Buf, EngineError> {
+        if let Some(kept) = self.kept {
+            if kept.len() >= len {
+                return Ok(kept);
+            }
+            self.kept = None;
+            self.decoder.backend.release(kept);
+        }
+        let kept = self.decoder.backend.allocate(Purpose::Activations, len)?;
+        self.kept = Some(kept);
+        Ok(kept)
+    }
+
+    /// Gradients and moments, allocated when first asked for.
+    pub(crate) fn optimiser(&mut self) -> Result<Optimiser, EngineError> {
+        if let Some(optimiser) = self.optimiser {
+            return Ok(optimiser);
+        }
+        let len = self.decoder.layout.len;
+        let backend = &mut self.decoder.backend;
+        let gradient = backend.allocate(Purpose::Optimiser, len)?;
+        let m = backend.allocate(Purpose::Optimiser, len)?;
+        let v = backend.allocate(Purpose::Optimiser, len)?;
+        let optimiser = Optimiser { gradient, m, v };
+        self.optimiser = Some(optimiser);
+        Ok(optimiser)
+    }
+
+    /// A weight, or what is kept for it, by its Hugging Face name. Moments and gradients are an error before the first update.
+    pub fn tensor(&mut self, name: &str, part: Part) -> Result<Vec<f32>, EngineError> {
+        let (place, _) = self.place(name)?;
+        let all = match (part, self.optimiser) {
+            (Part::Weight, _) => self.decoder.weights,
+            (_, None) => {
+                return Err(EngineError::Request(
+                    "the model has no moments yet: it has not been trained since it was loaded"
+                        .into(),
+                ));
+            }
+            (part, Some(optimiser)) => part_of(optimiser, part, self.decoder.weights),
+        };
+        let buf = place.of(all);
+        let mut values = vec![0.0; buf.len()];
+        self.decoder.backend.download(buf, &mut values)?;
+        Ok(values)
+    }
+
+    /// Replaces what [`Model::tensor`] returns; setting a moment makes room for all of them.
+    pub fn set_tensor(
+        &mut self,
+        name: &str,
+        part: Part,
+        values: &[f32],
+    ) -> Result<(), EngineError> {
+        let (place, size) = self.place(name)?;
+        if values.len() != size {
+            return Err(EngineError::Request(format!(
+                "`{name}` has {size} values in this model, but {} were given; they belong to another model",
+                values.len()
+            )));
+        }
+        let all = if part == Part::Weight {
+            self.decoder.weights
+        } else {
+            part_of(self.optimiser()?, part, self.decoder.weights)
+        };
+        self.decoder.backend.upload(place.of(all), values);
+        Ok(())
+    }
+
+    fn place(&self, name: &str) -> Result<(Place, usize), EngineError> {
+        let (place, shape) = self.decoder.layout.tensor(name).ok_or_else(|| {
+            EngineError::Request(format!(
+                "the model has no weight `{name}`; it belongs to another model"
+            ))
+        })?;
+        Ok((place, shape.iter().product()))
+    }
+
+    /// Optimiser updates so far: AdamW's step count.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// Takes up a count of updates, with moments set by [`Model::set_tensor`].
+    pub fn set_updates(&mut self, updates: u64) {
+        self.updates = updates;
+    }
+
+    /// Whether there are moments: after the first update, or after one was set.
+    pub fn has_moments(&self) -> bool {
+        self.optimiser.is_some()
+    }
+}
+
+fn part_of(optimiser: Optimiser, part: Part, weights: Buf) -> Buf {
+    match part {
+        Part::Weight => weights,
+        Part::Moment1 => optimiser.m,
+        Part::Moment2 => optimiser.v,
+        Part::Gradient => optimiser.gradient,
+    }
+}

@@ -1,0 +1,234 @@
+//! Buffers that a pass over a batch works in, planned for a number of tokens.
+
+use crate::backend::{Backend, Buf, Purpose};
+use crate::config::ModelConfig;
+use crate::error::EngineError;
+
+/// Most elements of logits that exist at once.
+const LOGITS: usize = 1 << 24;
+/// Most rows of logits that exist at once.
+const LOGITS_ROWS: usize = 1024;
+
+/// Widths of a model's activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Widths {
+    pub(crate) hidden: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_dim: usize,
+    /// Of the gate and up projections, each.
+    pub(crate) inner: usize,
+    pub(crate) vocabulary: usize,
+}
+
+impl Widths {
+    pub(crate) fn new(config: &ModelConfig) -> Self {
+        Self {
+            hidden: config.hidden_size,
+            heads: config.num_attention_heads,
+            kv_heads: config.num_key_value_heads,
+            head_dim: config.head_dim,
+            inner: config.intermediate_size,
+            vocabulary: config.vocab_size,
+        }
+    }
+
+    /// All heads of queries side by side.
+    pub(crate) fn q(self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// All heads of keys side by side.
+    pub(crate) fn kv(self) -> usize {
+        self.kv_heads * self.head_dim
+    }
+
+    /// Queries, keys and values side by side.
+    pub(crate) fn qkv(self) -> usize {
+        self.q() + 2 * self.kv()
+    }
+
+    /// Rows of logits that the head computes at a time.
+    pub(crate) fn head_rows(self) -> usize {
+        (LOGITS / self.vocabulary).clamp(1, LOGITS_ROWS)
+    }
+}
+
+/// What a block computes on the way and its backward pass needs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Inside {
+    /// Queries, keys and values, rotated.
+    pub(crate) qkv: Buf,
+    pub(crate) attention: Buf,
+    /// Log-sum-exp of the scores, tokens × heads.
+    pub(crate) lse: Buf,
+    /// Residual stream between attention and feed-forward.
+    pub(crate) middle: Buf,
+    pub(crate) gate_up: Buf,
+}
+
+impl Inside {
+    /// Elements for a number of tokens.
+    pub(crate) fn len(widths: Widths, tokens: usize) -> usize {
+        Self::sizes(widths, tokens).iter().sum()
+    }
+
+    fn sizes(w: Widths, tokens: usize) -> [usize; 5] {
+        [w.qkv(), w.q(), w.heads, w.hidden, 2 * w.inner].map(|n| n * tokens)
+    }
+
+    /// Cuts a buffer of [`Inside::len`] elements.
+    pub(crate) fn cut(buf: Buf, widths: Widths, tokens: usize) -> Self {
+        let mut offset = 0;
+        let [qkv, attention, lse, middle, gate_up] = Self::sizes(widths, tokens).map(|n| {
+            offset += n;
+            buf.at(offset - n, n)
+        });
+        Self {
+            qkv,
+            attention,
+            lse,
+            middle,
+            gate_up,
+        }
+    }
+}
+
+/// Buffers of a forward pass.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    /// Most tokens of a batch.
+    pub(crate) tokens: usize,
+    all: Buf,
+    /// Residual stream.
+    pub(crate) x: Buf,
+    /// A norm's result.
+    pub(crate) normed: Buf,
+    pub(crate) inside: Inside,
+    /// Gated activations.
+    pub(crate) gated: Buf,
+    /// Cosines and sines of the batch's positions.
+    pub(crate) rope: Buf,
+    /// Rows of the residual stream whose logits are wanted, before and after the last norm.
+    pub(crate) picked: Buf,
+    pub(crate) picked_normed: Buf,
+    pub(crate) logits: Buf,
+    pub(crate) logp: Buf,
+    pub(crate) entropy: Buf,
+}
+
+impl Work {
+    pub(crate) fn plan(
+        backend: &mut dyn Backend,
+        w: Widths,
+        tokens: usize,
+        targets: usize,
+    ) -> Result<Self, EngineError> {
+        let rows = w.head_rows();
+        let sizes = [
+            tokens * w.hidden,
+            tokens * w.hidden,
+            Inside::len(w, tokens),
+            tokens * w.inner,
+            tokens * w.head_dim,
+            rows * w.hidden,
+            rows * w.hidden,
+            rows * w.vocabulary,
+            targets,
+            targets,
+        ];
+        let (all, parts) = allocate(backend, sizes)?;
+        let [x, normed, inside, gated, rope, picked, picked_normed, logits, logp, entropy] = parts;
+        Ok(Self {
+            tokens,
+            all,
+            x,
+            normed,
+            inside: Inside::cut(inside, w, tokens),
+            gated,
+            rope,
+            picked,
+            picked_normed,
+            logits,
+            logp,
+            entropy,
+        })
+    }
+
+    /// Targets of one pass that fit.
+    pub(crate) fn targets(&self) -> usize {
+        self.logp.len()
+    }
+
+    pub(crate) fn release(self, backend: &mut dyn Backend) {
+        backend.release(self.all);
+    }
+}
+
+/// Buffers of a backward pass, beside those of the forward pass.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Back {
+    pub(crate) tokens: usize,
+    all: Buf,
+    /// Gradient of the residual stream.
+    pub(crate) dx: Buf,
+    /// Of a norm's result.
+    pub(crate) dnormed: Buf,
+    pub(crate) dgated: Buf,
+    pub(crate) dattention: Buf,
+    pub(crate) dqkv: Buf,
+    pub(crate) dpicked: Buf,
+    pub(crate) dpicked_normed: Buf,
+}
+
+impl Back {
+    pub(crate) fn plan(
+        backend: &mut dyn Backend,
+        w: Widths,
+        tokens: usize,
+    ) -> Result<Self, EngineError> {
+        let rows = w.head_rows();
+        let sizes = [
+            tokens * w.hidden,
+            tokens * w.hidden,
+            tokens * w.inner,
+            tokens * w.q(),
+            tokens * w.qkv(),
+            rows * w.hidden,
+            rows * w.hidden,
+        ];
+        let (all, parts) = allocate(backend, sizes)?;
+        let [dx, dnormed, dgated, dattention, dqkv, dpicked, dpicked_normed] = parts;
+        Ok(Self {
+            tokens,
+            all,
+            dx,
+            dnormed,
+            dgated,
+            dattention,
+            dqkv,
+            dpicked,
+            dpicked_normed,
+        })
+    }
+
+    pub(crate) fn release(self, backend: &mut dyn Backend) {
+        backend.release(self.all);
+    }
+}
+
+/// One allocation for several buffers, each on a cache line.
+fn allocate<const N: usize>(
+    backend: &mut dyn Backend,
+    sizes: [usize; N],
+) -> Result<(Buf, [Buf; N]), EngineError> {
+    let total = sizes.iter().map(|n| n.next_multiple_of(16)).sum();
+    let all = backend.allocate(Purpose::Activations, total)?;
+    let mut offset = 0;
+    let parts = sizes.map(|n| {
+        let part = all.at(offset, n);
+        offset += n.next_multiple_of(16);
+        part
+    });
+    Ok((all, parts))
+}

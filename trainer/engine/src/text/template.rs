@@ -1,0 +1,155 @@
+//! Chat templates in Hugging Face's dialect of Jinja.
+
+use std::collections::BTreeMap;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Value, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, context};
+
+/// A model's chat template.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    special: BTreeMap<String, String>,
+}
+
+const NAME: &str = "chat_template";
+
+impl ChatTemplate {
+    /// Parses a template. `special` holds the texts of special tokens by the names that templates know them by (`bos_token`, `eos_token`, …).
+    pub fn new(source: &str, special: BTreeMap<String, String>) -> Result<Self, String> {
+        let mut environment = Environment::new();
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()
+            .map_err(|e| format!("{e:#}"))?;
+        environment.set_syntax(syntax);
+        environment
+            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", raise_exception);
+        environment.add_function("strftime_now", strftime_now);
+        environment.add_filter("tojson", to_json);
+        environment
+            .add_template_owned(NAME, without_generation_tags(source))
+            .map_err(|e| format!("the chat template cannot be read: {e:#}"))?;
+        Ok(Self {
+            environment,
+            special,
+        })
+    }
+
+    /// The prompt that asks for the assistant's answer to `(role, content)` messages.
+    pub fn render(&self, messages: &[(String, String)]) -> Result<String, String> {
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|(role, content)| context! { role, content })
+            .collect();
+        let variables = context! {
+            messages,
+            add_generation_prompt => true,
+            // Templates ask whether these are none.
+            tools => (),
+            documents => (),
+            ..Value::from_pairs(self.special.iter().map(|(k, v)| (k.as_str(), v.as_str())))
+        };
+        self.environment
+            .get_template(NAME)
+            .and_then(|template| template.render(variables))
+            .map_err(|e| format!("the chat template cannot be filled in: {e:#}"))
+    }
+}
+
+/// `{% generation %}` marks what an assistant wrote, for training masks; here it is a block without effect.
+fn without_generation_tags(source: &str) -> String {
+    let mut result = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag_on) = rest.split_at(start);
+        result += before;
+        let Some(length) = tag_on.find("%}") else {
+            rest = tag_on;
+            break;
+        };
+        let (tag, after) = tag_on.split_at(length + 2);
+        let words = tag[2..length].trim_matches(['-', '+', ' ', '\n', '\t']);
+        match words {
+            "generation" => result += &tag.replace("generation", "if true"),
+            "endgeneration" => result += &tag.replace("endgeneration", "endif"),
+            _ => result += tag,
+        }
+        rest = after;
+    }
+    result + rest
+}
+
+fn raise_exception(message: String) -> Result<Value, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, message))
+}
+
+fn strftime_now(format: &str) -> Result<String, Error> {
+    jiff::fmt::strtime::format(format, &jiff::Zoned::now())
+        .map_err(|e| Error::new(ErrorKind::InvalidOperation, e.to_string()))
+}
+
+/// Python's `json.dumps(value, ensure_ascii=False)`: spaces after commas and colons, nothing escaped for HTML.
+fn to_json(value: Value, options: Kwargs) -> Result<Value, Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    let _: Option<bool> = options.get("ensure_ascii")?;
+    let _: Option<bool> = options.get("sort_keys")?;
+    options.assert_all_used()?;
+    let mut text = String::new();
+    write_json(&mut text, &value, indent, 0)?;
+    Ok(Value::from_safe_string(text))
+}
+
+fn write_json(
+    out: &mut String,
+    value: &Value,
+    indent: Option<usize>,
+    depth: usize,
+) -> Result<(), Error> {
+    let line = |out: &mut String, depth: usize| {
+        if let Some(width) = indent {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', width * depth));
+        }
+    };
+    let comma = if indent.is_some() { "," } else { ", " };
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map if value.len() == Some(0) => {
+            let map = value.kind() == ValueKind::Map;
+            out.push_str(if map { "{}" } else { "[]" });
+        }
+        ValueKind::Seq | ValueKind::Iterable => {
+            out.push('[');
+            for (i, item) in value.try_iter()?.enumerate() {
+                if i > 0 {
+                    out.push_str(comma);
+                }
+                line(out, depth + 1);
+                write_json(out, &item, indent, depth + 1)?;
+            }
+            line(out, depth);
+            out.push(']');
+        }
+        ValueKind::Map => {
+            out.push('{');
+            for (i, key) in value.try_iter()?.enumerate() {
+                if i > 0 {
+                    out.push_str(comma);
+                }
+                line(out, depth + 1);
+                out.push_str(&serde_json::Value::from(key.to_string()).to_string());
+                out.push_str(": ");
+                write_json(out, &value.get_item(&key)?, indent, depth + 1)?;
+            }
+            line(out, depth);
+            out.push('}');
+        }
+        ValueKind::Undefined | ValueKind::None => out.push_str("null"),
+        ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+        ValueKind::Number => out.push_str(&value.to_string()),
+        _ => out.push_str(&serde_json::Value::from(value.to_string()).to_string()),
+    }
+    Ok(())
+}

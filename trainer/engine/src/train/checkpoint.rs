@@ -1,0 +1,281 @@
+//! Files that a model leaves: Hugging Face checkpoints and the state that training resumes from.
+//!
+//! Everything is written beside its destination, synchronised, and renamed, so that a destination is there whole or not at all.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::error::EngineError;
+use crate::load::safetensors::SafetensorsFile;
+use crate::model::{Model, Part};
+use crate::text::Text;
+
+/// What the state's file says of itself.
+const FORMAT: &str = "rapid-state-1";
+
+/// Number format of a checkpoint's weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// 32 bits: what the engine holds, to the bit.
+    #[default]
+    F32,
+    /// The nearest bfloat16, half the size.
+    Bf16,
+}
+
+impl Precision {
+    fn safetensors(self) -> (&'static str, u64) {
+        match self {
+            Self::F32 => ("F32", 4),
+            Self::Bf16 => ("BF16", 2),
+        }
+    }
+
+    fn torch(self) -> &'static str {
+        match self {
+            Self::F32 => "float32",
+            Self::Bf16 => "bfloat16",
+        }
+    }
+}
+
+/// Writes the model as a Hugging Face checkpoint into `folder`, which must not exist or be empty.
+pub(crate) fn save_model(
+    model: &mut Model,
+    text: &Text,
+    folder: &Path,
+    precision: Precision,
+) -> Result<(), EngineError> {
+    let parent = parent_of(folder)?;
+    let aside = tempfile::Builder::new()
+        .prefix(".checkpoint-")
+        .tempdir_in(&parent)
+        .map_err(|e| io(&parent, e))?;
+    let config = model.config().clone();
+    let pretty = |value: &Value| format!("{value:#}\n");
+    let eos = &config.eos_token_ids;
+    let generation = json!({
+        "bos_token_id": config.bos_token_id,
+        "eos_token_id": if let [one] = eos.as_slice() { json!(one) } else { json!(eos) },
+        "pad_token_id": config.pad_token_id,
+    });
+    let mut files = vec![("config.json", pretty(&config.to_json(precision.torch())))];
+    if !text.files().any(|(name, _)| name == "generation_config.json") {
+        files.push(("generation_config.json", pretty(&generation)));
+    }
+    files.extend(text.files().map(|(name, content)| (name, content.to_owned())));
+    for (name, content) in files {
+        let path = aside.path().join(name);
+        File::create(&path)
+            .and_then(|mut file| {
+                file.write_all(content.as_bytes())?;
+                file.sync_all()
+            })
+            .map_err(|e| io(&folder.join(name), e))?;
+    }
+    let weights: Vec<Item> = config
+        .tensor_shapes()
+        .into_iter()
+        .map(|(name, shape)| Item {
+            stored: name.clone(),
+            name,
+            part: Part::Weight,
+            shape,
+        })
+        .collect();
+    let metadata = json!({"format": "pt"});
+    let name = "model.safetensors";
+    File::create(aside.path().join(name))
+        .map_err(|e| io(&folder.join(name), e))
+        .and_then(|file| {
+            let destination = folder.join(name);
+            write_tensors(model, file, &destination, &metadata, &weights, precision)
+        })?;
+    sync_folder(aside.path())?;
+    // A temporary folder is its owner's alone; a checkpoint is as readable as anything else.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(aside.path(), std::fs::Permissions::from_mode(0o755))
+            .map_err(|e| io(folder, e))?;
+    }
+    std::fs::rename(aside.path(), folder).map_err(|e| io(folder, e))?;
+    // Renamed: nothing is left to be removed.
+    let _ = aside.keep();
+    sync_folder(&parent)
+}
+
+/// Writes weights, moments and the count of updates into `file`, to the bit.
+pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
+    let parent = parent_of(file)?;
+    let aside = tempfile::Builder::new()
+        .prefix(".state-")
+        .tempfile_in(&parent)
+        .map_err(|e| io(&parent, e))?;
+    let items = state_items(model, model.has_moments());
+    let metadata = json!({
+        "format": FORMAT,
+        "updates": model.updates().to_string(),
+        "moments": model.has_moments().to_string(),
+    });
+    let open = aside.reopen().map_err(|e| io(file, e))?;
+    write_tensors(model, open, file, &metadata, &items, Precision::F32)?;
+    aside.persist(file).map_err(|e| io(file, e.error))?;
+    sync_folder(&parent)
+}
+
+/// Takes up the state in `file`. The file is checked to be whole and of this model before the model is touched.
+pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
+    let wrong = |reason: &str| EngineError::Model {
+        path: file.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let mut saved = SafetensorsFile::open(file)?;
+    if saved.metadata("format") != Some(FORMAT) {
+        return Err(wrong(
+            "is not a training state of this version; name a file that save_state wrote",
+        ));
+    }
+    let updates: u64 = saved
+        .metadata("updates")
+        .and_then(|n| n.parse().ok())
+        .ok_or_else(|| wrong("does not say how many updates it is after"))?;
+    let moments = saved.metadata("moments") == Some("true");
+    let items = state_items(model, moments);
+    for item in &items {
+        saved.check(&item.stored, &item.shape)?;
+    }
+    for item in &items {
+        let values = saved.tensor(&item.stored, &item.shape)?;
+        model.set_tensor(&item.name, item.part, &values)?;
+    }
+    if !moments && model.has_moments() {
+        for (name, shape) in model.config().tensor_shapes() {
+            let zeros = vec![0.0; shape.iter().product()];
+            model.set_tensor(&name, Part::Moment1, &zeros)?;
+            model.set_tensor(&name, Part::Moment2, &zeros)?;
+        }
+    }
+    model.set_updates(updates);
+    Ok(())
+}
+
+/// A tensor of a file.
+struct Item {
+    /// Its name in the file.
+    stored: String,
+    /// The weight that it is, or is kept for.
+    name: String,
+    part: Part,
+    shape: Vec<usize>,
+}
+
+fn state_items(model: &Model, moments: bool) -> Vec<Item> {
+    let parts: &[(&str, Part)] = if moments {
+        &[
+            ("weight", Part::Weight),
+            ("moment1", Part::Moment1),
+            ("moment2", Part::Moment2),
+        ]
+    } else {
+        &[("weight", Part::Weight)]
+    };
+    let shapes = model.config().tensor_shapes();
+    let items = shapes.into_iter().flat_map(|(name, shape)| {
+        parts.iter().map(move |&(kind, part)| Item {
+            stored: format!("{kind}:{name}"),
+            name: name.clone(),
+            part,
+            shape: shape.clone(),
+        })
+    });
+    items.collect()
+}
+
+/// Writes a safetensors file tensor by tensor, so that only one of them is in memory besides the model. `path` is what errors name.
+fn write_tensors(
+    model: &mut Model,
+    file: File,
+    path: &Path,
+    metadata: &Value,
+    items: &[Item],
+    precision: Precision,
+) -> Result<(), EngineError> {
+    let (dtype, size) = precision.safetensors();
+    let mut header = Map::from_iter([("__metadata__".to_owned(), metadata.clone())]);
+    let mut offset = 0;
+    for item in items {
+        let elements: usize = item.shape.iter().product();
+        let end = offset + elements as u64 * size;
+        header.insert(
+            item.stored.clone(),
+            json!({"dtype": dtype, "shape": item.shape, "data_offsets": [offset, end]}),
+        );
+        offset = end;
+    }
+    let mut header = Value::Object(header).to_string();
+    // Tensors begin at a multiple of 8 bytes.
+    while !header.len().is_multiple_of(8) {
+        header.push(' ');
+    }
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(|e| io(path, e));
+    put(&(header.len() as u64).to_le_bytes())?;
+    put(header.as_bytes())?;
+    for item in items {
+        let values = model.tensor(&item.name, item.part)?;
+        for chunk in values.chunks(1 << 16) {
+            let bytes: Vec<u8> = match precision {
+                Precision::F32 => chunk.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                Precision::Bf16 => chunk
+                    .iter()
+                    .flat_map(|x| half::bf16::from_f32(*x).to_le_bytes())
+                    .collect(),
+            };
+            put(&bytes)?;
+        }
+    }
+    let file = out.into_inner().map_err(|e| io(path, e.into_error()))?;
+    file.sync_all().map_err(|e| io(path, e))
+}
+
+/// The folder that `path` is to lie in, made if it is not there.
+fn parent_of(path: &Path) -> Result<PathBuf, EngineError> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    std::fs::create_dir_all(&parent).map_err(|e| io(&parent, e))?;
+    Ok(parent)
+}
+
+/// Makes a rename in a folder outlast a power cut.
+fn sync_folder(folder: &Path) -> Result<(), EngineError> {
+    if cfg!(unix) {
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|e| io(folder, e))?;
+    }
+    Ok(())
+}
+
+fn io(path: &Path, source: std::io::Error) -> EngineError {
+    let source = match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => std::io::Error::new(
+            source.kind(),
+            "the disk is full; free some space, or name a place on another disk (nothing was left half-written)",
+        ),
+        ErrorKind::DirectoryNotEmpty => std::io::Error::new(
+            source.kind(),
+            "there is something of this name already; name a new folder",
+        ),
+        _ => source,
+    };
+    EngineError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,276 @@
+//! One optimiser update over a mini-batch: forward over all packs, the objective once, backward, clip, AdamW.
+//!
+//! Of each pack the forward pass keeps as much as the budget allows ([`super::kept`]); the rest is computed again in the backward pass, block by block, with the same
+//! operations on the same numbers, so that the gradients are equal to the bit whatever was kept.
+
+use std::time::Instant;
+
+use crate::backend::Buf;
+use crate::batch::{Group, TokenStats};
+use crate::error::EngineError;
+use crate::model::Model;
+use crate::model::forward::Keys;
+use crate::model::work::{Inside, Work};
+use crate::train::adamw;
+use crate::train::kept::{Kept, Plan, default_budget};
+use crate::train::pack::{Pack, pack};
+use crate::worker::{AdamW, Objective, StepReport};
+
+/// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Weights and moments stay as they were on an error.
+pub fn step(
+    model: &mut Model,
+    groups: &[Group],
+    temperature: f32,
+    objective: Objective,
+    adamw: &AdamW,
+) -> Result<StepReport, EngineError> {
+    let began = Instant::now();
+    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    let plan = mini_batch.plan(model);
+    let buffer = model.kept(plan.len)?;
+    for number in 0..mini_batch.packs.len() {
+        let kept = plan.kept(buffer, number);
+        mini_batch.forward(model, number, kept.as_ref())?;
+    }
+    let stats = std::mem::take(&mut mini_batch.stats);
+    let forward = began.elapsed();
+
+    let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
+    check_gradient(&stats, &dlogp)?;
+
+    let began = Instant::now();
+    let optimiser = model.optimiser()?;
+    model.decoder.backend.zero(optimiser.gradient);
+    for number in 0..mini_batch.packs.len() {
+        let dlogp = mini_batch.packs[number].gather(&dlogp);
+        if dlogp.iter().all(|g| *g == 0.0) {
+            continue;
+        }
+        let kept = match plan.kept(buffer, number) {
+            Some(kept) => kept,
+            None => {
+                let again = plan.again(buffer, number);
+                mini_batch.blocks(model, number, Some(&again))?;
+                again
+            }
+        };
+        mini_batch.backward(model, number, &kept, &dlogp)?;
+    }
+    let norm = model
+        .decoder
+        .backend
+        .sum_squares(optimiser.gradient)?
+        .sqrt();
+    let backward = began.elapsed();
+    if !norm.is_finite() {
+        return Err(EngineError::Numeric(format!(
+            "the gradient's norm is {norm}, so the weights were left as they were; lower the learning rate, or look at the objective's weights"
+        )));
+    }
+
+    let began = Instant::now();
+    let numbers = adamw::numbers(adamw, model.updates + 1, norm);
+    let (weights, o) = (model.decoder.weights, optimiser);
+    let backend = &mut model.decoder.backend;
+    backend.adamw(weights, o.gradient, o.m, o.v, &numbers);
+    model.updates += 1;
+    Ok(StepReport {
+        stats,
+        grad_norm: norm,
+        forward,
+        backward,
+        optimiser: began.elapsed(),
+    })
+}
+
+/// Per-token log-probabilities and entropies of given completions, groups in order, completions in order.
+pub fn score(
+    model: &mut Model,
+    groups: &[Group],
+    temperature: f32,
+) -> Result<Vec<TokenStats>, EngineError> {
+    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    for number in 0..mini_batch.packs.len() {
+        mini_batch.forward(model, number, None)?;
+    }
+    Ok(mini_batch.stats)
+}
+
+/// Refuses a gradient of another shape than the log-probabilities', or with numbers that are not finite.
+fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), EngineError> {
+    let lengths = |i: usize| (stats[i].logp.len(), dlogp[i].len());
+    if stats.len() != dlogp.len() || (0..stats.len()).any(|i| lengths(i).0 != lengths(i).1) {
+        return Err(EngineError::Numeric(
+            "the objective's gradient has another shape than the log-probabilities that it was given; it must return one number a token".into(),
+        ));
+    }
+    match dlogp.iter().position(|g| g.iter().any(|x| !x.is_finite())) {
+        Some(number) => Err(EngineError::Numeric(format!(
+            "the objective's gradient of completion {number} is not finite, so the weights were left as they were; an importance weight has probably overflowed"
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl Pack {
+    /// A pack's targets' elements of something shaped as the completions.
+    fn gather(&self, values: &[Vec<f32>]) -> Vec<f32> {
+        let slots = self.slots.iter();
+        slots.map(|(number, t)| values[*number][*t]).collect()
+    }
+}
+
+/// Packs of one mini-batch and what their forward passes found.
+struct MiniBatch {
+    packs: Vec<Pack>,
+    stats: Vec<TokenStats>,
+    temperature: f32,
+    work: Work,
+}
+
+impl MiniBatch {
+    fn new(model: &mut Model, groups: &[Group], temperature: f32) -> Result<Self, EngineError> {
+        if !(temperature > 0.0 && temperature.is_finite()) {
+            return Err(EngineError::Request(format!(
+                "the temperature of training is {temperature}; it must be a positive number, as log-probabilities are those of the distribution sampled from"
+            )));
+        }
+        for (number, group) in groups.iter().enumerate() {
+            if group.prompt.is_empty() || group.completions.iter().any(Vec::is_empty) {
+                return Err(EngineError::Request(format!(
+                    "the prompt or a completion of group {number} has no tokens; each needs at least one"
+                )));
+            }
+        }
+        let completions = groups.iter().flat_map(|group| &group.completions);
+        let stats = completions.map(|completion| TokenStats {
+            logp: vec![0.0; completion.len()],
+            entropy: vec![0.0; completion.len()],
+        });
+        let stats = stats.collect();
+        let packs = pack(groups, model.pack_tokens, |_| true);
+        let most = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
+        let work = model.work(most(|p| p.batch.tokens.len()), most(|p| p.targets.len()))?;
+        Ok(Self {
+            packs,
+            stats,
+            temperature,
+            work,
+        })
+    }
+
+    fn plan(&self, model: &mut Model) -> Plan {
+        let budget = *model.kept_bytes.get_or_insert_with(|| {
+            // Gradients and moments are still to come.
+            let optimiser = if model.optimiser.is_some() { 0 } else { 3 };
+            default_budget(optimiser * model.decoder.layout.len as u64 * 4)
+        });
+        let tokens: Vec<usize> = self.packs.iter().map(|p| p.batch.tokens.len()).collect();
+        let layers = model.config().num_hidden_layers;
+        Plan::new(model.decoder.widths, layers, &tokens, budget)
+    }
+
+    /// Forward pass of a pack with its head; statistics go to `stats`.
+    fn forward(
+        &mut self,
+        model: &mut Model,
+        number: usize,
+        kept: Option<&Kept>,
+    ) -> Result<(), EngineError> {
+        let last = self.blocks(model, number, kept)?;
+        let pack = &self.packs[number];
+        let (logp, entropy) = model.decoder.log_probs(
+            &self.work,
+            last,
+            &pack.rows,
+            &pack.targets,
+            self.temperature,
+        )?;
+        for (i, (completion, t)) in pack.slots.iter().enumerate() {
+            if !logp[i].is_finite() {
+                return Err(EngineError::Numeric(format!(
+                    "the log-probability of token {t} of completion {completion} is {}, so the weights were left as they were; the weights have probably diverged: \
+                     go back to a checkpoint and lower the learning rate",
+                    logp[i]
+                )));
+            }
+            self.stats[*completion].logp[*t] = logp[i];
+            self.stats[*completion].entropy[*t] = entropy[i];
+        }
+        Ok(())
+    }
+
+    /// Forward pass of a pack through all blocks, keeping what `kept` has room for; returns where the residual stream ends.
+    fn blocks(
+        &self,
+        model: &mut Model,
+        number: usize,
+        kept: Option<&Kept>,
+    ) -> Result<Buf, EngineError> {
+        let batch = &self.packs[number].batch;
+        let tokens = batch.tokens.len();
+        let work = &self.work;
+        let decoder = &mut model.decoder;
+        decoder.begin(batch, tokens, work)?;
+        let stream = |layer: usize| kept.map_or(work.x, |kept| kept.inputs[layer]);
+        decoder.embed(stream(0), tokens);
+        let layers = decoder.layout.blocks.len();
+        for layer in 0..layers {
+            let (input, output) = (stream(layer), stream(layer + 1));
+            let inside = match kept {
+                Some(kept) => kept.inside[layer].unwrap_or(work.inside),
+                None => Inside {
+                    middle: work.x,
+                    ..work.inside
+                },
+            };
+            decoder.block(layer, tokens, input, output, &inside, Keys::Own, work);
+        }
+        Ok(stream(layers))
+    }
+
+    /// Backward pass of a pack: adds to the gradient.
+    fn backward(
+        &self,
+        model: &mut Model,
+        number: usize,
+        kept: &Kept,
+        dlogp: &[f32],
+    ) -> Result<(), EngineError> {
+        let pack = &self.packs[number];
+        let tokens = pack.batch.tokens.len();
+        let back = model.back(tokens)?;
+        let gradient = model.optimiser()?.gradient;
+        let work = &self.work;
+        let decoder = &mut model.decoder;
+        decoder.begin(&pack.batch, tokens, work)?;
+        let width = decoder.widths.hidden;
+        let dx = back.dx.at(0, tokens * width);
+        decoder.backend.zero(dx);
+        let layers = decoder.layout.blocks.len();
+        decoder.log_probs_backward(
+            work,
+            &back,
+            kept.inputs[layers],
+            &pack.rows,
+            &pack.targets,
+            dlogp,
+            self.temperature,
+            gradient,
+        );
+        for layer in (0..layers).rev() {
+            let input = kept.inputs[layer];
+            let inside = match kept.inside[layer] {
+                Some(inside) => inside,
+                None => {
+                    decoder.block_inside(layer, tokens, input, &work.inside, Keys::Own, work);
+                    work.inside
+                }
+            };
+            decoder.block_backward(layer, tokens, input, &inside, work, &back, gradient);
+        }
+        let dtable = decoder.layout.embedding.of(gradient);
+        decoder.backend.embed_backward(dtable, dx, width);
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! The training step against candle's autograd, and against itself cut up in other ways.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use engine::batch::{Group, TokenStats};
+use engine::config::{Family, ModelConfig};
+use engine::load::Weights;
+use engine::model::{Model, Part};
+use engine::train::{score, step};
+use engine::worker::{AdamW, StepReport};
+use support::reference::Reference;
+use support::{Random, config, distance, groups, model, weights};
+
+const TEMPERATURE: f32 = 0.9;
+
+const ADAMW: AdamW = AdamW {
+    lr: 1e-3,
+    beta1: 0.9,
+    beta2: 0.999,
+    eps: 1e-8,
+    weight_decay: 0.01,
+    clip_norm: f32::INFINITY,
+};
+
+fn dlogp(random: &mut Random, groups: &[Group]) -> Vec<Vec<f32>> {
+    let completions = groups.iter().flat_map(|group| &group.completions);
+    completions
+        .map(|c| c.iter().map(|_| random.normal()).collect())
+        .collect()
+}
+
+fn run(model: &mut Model, groups: &[Group], dlogp: &[Vec<f32>]) -> StepReport {
+    let dlogp = dlogp.to_vec();
+    step(model, groups, TEMPERATURE, Box::new(move |_| Ok(dlogp)), &ADAMW).unwrap()
+}
+
+fn gather(model: &mut Model, part: Part) -> BTreeMap<String, Vec<f32>> {
+    let names = model.config().tensor_shapes();
+    names
+        .into_iter()
+        .map(|(name, _)| {
+            let values = model.tensor(&name, part).unwrap();
+            (name, values)
+        })
+        .collect()
+}
+
+struct Case {
+    config: ModelConfig,
+    weights: Weights,
+    groups: Vec<Group>,
+    dlogp: Vec<Vec<f32>>,
+}
+
+fn case(seed: u64, family: Family) -> Case {
+    let mut random = Random(seed);
+    let config = config(&mut random, family);
+    let weights = weights(&mut random, &config);
+    let groups = groups(&mut random, config.vocab_size, 4);
+    let dlogp = dlogp(&mut random, &groups);
+    Case {
+        config,
+        weights,
+        groups,
+        dlogp,
+    }
+}
+
+#[test]
+fn gradients_of_every_weight_are_those_of_candles_autograd() {
+    for seed in 100..108 {
+        let family = if seed % 3 == 0 { Family::Qwen2 } else { Family::Llama };
+        let c = case(seed, family);
+        let reference = Reference::new(&c.config, &c.weights).unwrap();
+        let expected = reference
+            .gradients(&c.groups, f64::from(TEMPERATURE), &c.dlogp)
+            .unwrap();
+        let mut model = model(&c.config, &c.weights, 2);
+        let report = run(&mut model, &c.groups, &c.dlogp);
+        let log_probs = reference.log_probs(&c.groups, f64::from(TEMPERATURE)).unwrap();
+        for (stats, expected) in report.stats.iter().zip(log_probs) {
+            let expected: Vec<f32> = expected.to_vec1().unwrap();
+            let difference = support::largest_difference(&stats.logp, &expected);
+            assert!(difference < 1e-4, "seed {seed}: log-probabilities differ by {difference}");
+        }
+        let mut squares = 0.0;
+        for (name, gradient) in gather(&mut model, Part::Gradient) {
+            let distance = distance(&gradient, &expected[&name]);
+            assert!(distance < 1e-4, "seed {seed}, {name}: {distance} ({:?})", c.config);
+            squares += expected[&name].iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+        }
+        assert!((report.grad_norm / squares.sqrt() - 1.0).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn entropies_are_those_of_the_distributions() {
+    let c = case(120, Family::Llama);
+    let reference = Reference::new(&c.config, &c.weights).unwrap();
+    let mut model = model(&c.config, &c.weights, 2);
+    let stats = score(&mut model, &c.groups, TEMPERATURE).unwrap();
+    let group = &c.groups[0];
+    let tokens: Vec<u32> = group.prompt.iter().chain(&group.completions[0]).copied().collect();
+    let logits: Vec<Vec<f32>> = reference.logits(&tokens).unwrap().to_vec2().unwrap();
+    for (t, entropy) in stats[0].entropy.iter().enumerate() {
+        let row = &logits[group.prompt.len() - 1 + t];
+        let z: Vec<f64> = row.iter().map(|x| f64::from(*x) / f64::from(TEMPERATURE)).collect();
+        let log_sum = z.iter().map(|z| z.exp()).sum::<f64>().ln();
+        let expected: f64 = z.iter().map(|z| (log_sum - z) * (z - log_sum).exp()).sum();
+        assert!((f64::from(*entropy) - expected).abs() < 1e-4, "token {t}: {entropy} for {expected}");
+    }
+}
+
+/// Everything a step changes, as bits.
+fn bits(model: &mut Model) -> Vec<(String, Vec<u32>)> {
+    let parts = [Part::Gradient, Part::Weight, Part::Moment1, Part::Moment2];
+    let all = parts.map(|part| gather(model, part));
+    let all = all.into_iter().flatten();
+    all.map(|(name, values)| (name, values.iter().map(|x| x.to_bits()).collect()))
+        .collect()
+}
+
+#[test]
+fn what_is_kept_for_the_backward_pass_changes_no_bit() {
+    for (seed, pack_tokens) in [(130, 10_000), (131, 90)] {
+        let c = case(seed, Family::Llama);
+        let mut results = Vec::new();
+        // Nothing, some of it, everything.
+        for budget in [0, 300_000, u64::MAX] {
+            let mut model = model(&c.config, &c.weights, 2);
+            model.set_kept_bytes(Some(budget));
+            model.set_pack_tokens(pack_tokens);
+            run(&mut model, &c.groups, &c.dlogp);
+            let report = run(&mut model, &c.groups, &c.dlogp);
+            results.push((report.stats, report.grad_norm.to_bits(), bits(&mut model)));
+        }
+        assert!(results[0] == results[1] && results[1] == results[2], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_step_repeated_gives_the_same_bits() {
+    let c = case(140, Family::Qwen2);
+    let mut once = || {
+        let mut model = model(&c.config, &c.weights, 2);
+        run(&mut model, &c.groups, &c.dlogp);
+        bits(&mut model)
+    };
+    assert!(once() == once());
+}
+
+#[test]
+fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
+    for seed in 150..153 {
+        let c = case(seed, Family::Llama);
+        let mut whole = model(&c.config, &c.weights, 2);
+        run(&mut whole, &c.groups, &c.dlogp);
+        let whole = gather(&mut whole, Part::Gradient);
+        let all = |gradient: &BTreeMap<String, Vec<f32>>| -> Vec<f32> {
+            gradient.values().flatten().copied().collect()
+        };
+        let whole_map = whole.clone(); let whole = all(&whole);
+        for (pack_tokens, threads, reversed) in [(1, 2, false), (60, 2, false), (10_000, 1, false), (10_000, 2, true), (100, 2, true)] {
+            let mut model = model(&c.config, &c.weights, threads);
+            model.set_pack_tokens(pack_tokens);
+            let (mut groups, mut dlogp) = (c.groups.clone(), c.dlogp.clone());
+            if reversed {
+                groups.reverse();
+                for group in &mut groups {
+                    group.completions.reverse();
+                }
+                dlogp.reverse();
+            }
+            run(&mut model, &groups, &dlogp);
+            let gradient = all(&gather(&mut model, Part::Gradient));
+            let distance = distance(&gradient, &whole);
+            eprintln!("{seed} {pack_tokens} {threads} {reversed}: {distance:.2e}");
+            if pack_tokens == 1 && seed == 151 { let g = gather(&mut model, Part::Gradient); for (n, v) in &whole_map { eprintln!("   {n} {:.2e} norm {:.3}", support::distance(&g[n], v), v.iter().map(|x| x*x).sum::<f32>().sqrt()); } }
+            assert!(distance < 1e-4, "seed {seed}, {pack_tokens} tokens, {threads} threads: {distance}");
+        }
+    }
+}
+
+fn logp(stats: &[TokenStats]) -> Vec<Vec<u32>> {
+    let bits = |x: &f32| x.to_bits();
+    stats.iter().map(|s| s.logp.iter().map(bits).collect()).collect()
+}
+
+#[test]
+fn a_sequence_changes_no_bit_of_its_neighbours() {
+    let c = case(160, Family::Llama);
+    let mut model = model(&c.config, &c.weights, 2);
+    let before = logp(&score(&mut model, &c.groups, TEMPERATURE).unwrap());
+    for changed in 0..c.groups.len() {
+        let mut groups = c.groups.clone();
+        let other = |t: &u32| (t + 1) % c.config.vocab_size as u32;
+        // One completion of the group, then its prompt.
+        let last = groups[changed].completions.len() - 1;
+        let completion: Vec<u32> = groups[changed].completions[last].iter().map(other).collect();
+        groups[changed].completions[last] = completion;
+        let first: usize = c.groups[..changed].iter().map(|g| g.completions.len()).sum();
+        let after = logp(&score(&mut model, &groups, TEMPERATURE).unwrap());
+        for (number, (before, after)) in before.iter().zip(&after).enumerate() {
+            assert_eq!(before == after, number != first + last, "completion {number}");
+        }
+        groups[changed].prompt = groups[changed].prompt.iter().map(other).collect();
+        let after = logp(&score(&mut model, &groups, TEMPERATURE).unwrap());
+        for (number, (before, after)) in before.iter().zip(&after).enumerate() {
+            let inside = (first..=first + last).contains(&number);
+            assert_eq!(before == after, !inside, "completion {number}");
+        }
+    }
+}
+
+#[test]
+fn a_shared_prompt_is_a_repeated_prompt() {
+    let c = case(170, Family::Llama);
+    let mut model = model(&c.config, &c.weights, 2);
+    let shared = score(&mut model, &c.groups, TEMPERATURE).unwrap();
+    let apart: Vec<Group> = c
+        .groups
+        .iter()
+        .flat_map(|group| {
+            group.completions.iter().map(|completion| Group {
+                prompt: group.prompt.clone(),
+                completions: vec![completion.clone()],
+            })
+        })
+        .collect();
+    let apart = score(&mut model, &apart, TEMPERATURE).unwrap();
+    for (shared, apart) in shared.iter().zip(&apart) {
+        assert!(support::largest_difference(&shared.logp, &apart.logp) < 1e-5);
+        assert!(support::largest_difference(&shared.entropy, &apart.entropy) < 1e-5);
+    }
+}
+
+#[test]
+fn a_failed_step_changes_nothing() {
+    let c = case(180, Family::Llama);
+    let mut model = model(&c.config, &c.weights, 2);
+    let before = gather(&mut model, Part::Weight);
+    let mut attempt = |value: f32| {
+        let mut dlogp = c.dlogp.clone();
+        dlogp[0][0] = value;
+        step(&mut model, &c.groups, TEMPERATURE, Box::new(move |_| Ok(dlogp)), &ADAMW)
+    };
+    assert!(attempt(f32::NAN).is_err());
+    assert!(attempt(f32::INFINITY).is_err());
+    assert!(attempt(1e38).is_err(), "a norm beyond f32's squares");
+    let refused = step(&mut model, &c.groups, TEMPERATURE, Box::new(|_| Err("no".into())), &ADAMW);
+    assert!(refused.unwrap_err().to_string().contains("no"));
+    let short = step(&mut model, &c.groups, TEMPERATURE, Box::new(|_| Ok(Vec::new())), &ADAMW);
+    assert!(short.is_err());
+    assert!(step(&mut model, &c.groups, 0.0, Box::new(|_| Ok(Vec::new())), &ADAMW).is_err());
+    assert_eq!(model.updates(), 0);
+    assert!(before == gather(&mut model, Part::Weight));
+}
+
+#[test]
+fn updates_are_adamws_after_clipping() {
+    let c = case(190, Family::Llama);
+    let mut model = model(&c.config, &c.weights, 2);
+    let adamw = AdamW { clip_norm: 0.5, ..ADAMW };
+    let mut expected: Vec<(f64, f64, f64)> = Vec::new();
+    for t in 1..=3 {
+        let dlogp = c.dlogp.clone();
+        let before = gather(&mut model, Part::Weight);
+        let report = step(&mut model, &c.groups, TEMPERATURE, Box::new(move |_| Ok(dlogp)), &adamw).unwrap();
+        let gradients: Vec<f32> = gather(&mut model, Part::Gradient).into_values().flatten().collect();
+        let scale = (0.5 / (report.grad_norm + 1e-6)).min(1.0);
+        if expected.is_empty() {
+            expected = before.values().flatten().map(|w| (f64::from(*w), 0.0, 0.0)).collect();
+        }
+        for ((w, m, v), g) in expected.iter_mut().zip(gradients) {
+            let g = f64::from(g) * scale;
+            *m = 0.9 * *m + 0.1 * g;
+            *v = 0.999 * *v + 0.001 * g * g;
+            let (m_hat, v_hat) = (*m / (1.0 - 0.9f64.powi(t)), *v / (1.0 - 0.999f64.powi(t)));
+            *w -= 1e-3 * 0.01 * *w;
+            *w -= 1e-3 * m_hat / (v_hat.sqrt() + 1e-8);
+        }
+        let after: Vec<f32> = gather(&mut model, Part::Weight).into_values().flatten().collect();
+        let wanted: Vec<f32> = expected.iter().map(|(w, _, _)| *w as f32).collect();
+        let difference = support::largest_difference(&after, &wanted);
+        assert!(difference < 1e-5, "update {t}: {difference}");
+    }
+    assert_eq!(model.updates(), 3);
+}

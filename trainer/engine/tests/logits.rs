@@ -1,0 +1,209 @@
+//! The forward pass against candle-transformers, and decoding with a key/value store against the whole forward pass.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use candle_core::{DType, Device, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::{llama, qwen2};
+use engine::batch::{Batch, Draw, Span};
+use engine::config::{Family, ModelConfig};
+use engine::load::Weights;
+use engine::model::Model;
+use engine::sample::Sampling;
+use support::{Random, config, largest_difference, model, weights};
+
+/// A sequence's tokens from `from` on, its keys in the store's rows `row..`.
+fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
+    let n = tokens.len();
+    Batch {
+        tokens: tokens[from..].to_vec(),
+        positions: (from..n).map(|p| p as u32).collect(),
+        rows: (row + from..row + n).collect(),
+        spans: vec![Span {
+            q_start: 0,
+            q_len: n - from,
+            kv: vec![(row, n)],
+        }],
+    }
+}
+
+/// Logits of every token of a sequence, computed at once.
+fn logits(model: &mut Model, tokens: &[u32]) -> Vec<f32> {
+    model.reserve_kv(tokens.len()).unwrap();
+    let rows: Vec<usize> = (0..tokens.len()).collect();
+    model.logits(&batch(tokens, 0, 0), &rows).unwrap()
+}
+
+fn var_builder(weights: &Weights) -> VarBuilder<'static> {
+    let tensors = weights.tensors.iter().map(|(name, tensor)| {
+        let value = Tensor::from_slice(&tensor.data, tensor.shape.as_slice(), &Device::Cpu);
+        (name.clone(), value.unwrap())
+    });
+    VarBuilder::from_tensors(tensors.collect(), DType::F32, &Device::Cpu)
+}
+
+/// Logits after the last token, by candle-transformers.
+fn candle_logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
+    let ids = Tensor::new(tokens, &Device::Cpu).unwrap().unsqueeze(0).unwrap();
+    let logits = match config.family {
+        Family::Llama => {
+            let json = config.to_json("float32").to_string();
+            let parsed: llama::LlamaConfig = serde_json::from_str(&json).unwrap();
+            let config = parsed.into_config(false);
+            let mut cache = llama::Cache::new(false, DType::F32, &config, &Device::Cpu).unwrap();
+            let llama = llama::Llama::load(var_builder(weights), &config).unwrap();
+            llama.forward(&ids, 0, &mut cache).unwrap()
+        }
+        Family::Qwen2 => {
+            let mut json = config.to_json("float32");
+            json["sliding_window"] = 4096.into();
+            json["max_window_layers"] = 0.into();
+            json["use_sliding_window"] = false.into();
+            json["hidden_act"] = "silu".into();
+            let config: qwen2::Config = serde_json::from_value(json).unwrap();
+            let mut qwen = qwen2::ModelForCausalLM::new(&config, var_builder(weights)).unwrap();
+            qwen.forward(&ids, 0).unwrap()
+        }
+    };
+    logits.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+#[test]
+fn logits_are_candles() {
+    for seed in 0..10 {
+        let mut random = Random(seed);
+        let family = random.pick(&[Family::Llama, Family::Llama, Family::Qwen2]);
+        let config = config(&mut random, family);
+        let weights = weights(&mut random, &config);
+        let tokens = random.tokens(150, config.vocab_size);
+        let ours = logits(&mut model(&config, &weights, 2), &tokens);
+        for n in [1, 2, 17, 64, 65, 150] {
+            let theirs = candle_logits(&config, &weights, &tokens[..n]);
+            let ours = &ours[(n - 1) * config.vocab_size..n * config.vocab_size];
+            let difference = largest_difference(ours, &theirs);
+            assert!(difference < 1e-4, "{config:?}: {difference} after {n} tokens");
+        }
+    }
+}
+
+#[test]
+fn chunks_and_single_tokens_with_a_store_give_the_logits_of_the_whole() {
+    for seed in 20..26 {
+        let mut random = Random(seed);
+        let config = config(&mut random, Family::Llama);
+        let weights = weights(&mut random, &config);
+        let tokens = random.tokens(90, config.vocab_size);
+        let mut model = model(&config, &weights, 2);
+        let whole = logits(&mut model, &tokens);
+        let mut parts = Vec::new();
+        let mut done = 0;
+        // Rows 7.. of a store, a prompt in three chunks, then token by token.
+        model.reserve_kv(100).unwrap();
+        for n in [40, 1, 33].into_iter().chain([1; 16]) {
+            let rows: Vec<usize> = (0..n).collect();
+            let batch = batch(&tokens[..done + n], done, 7);
+            parts.extend(model.logits(&batch, &rows).unwrap());
+            done += n;
+        }
+        let difference = largest_difference(&parts, &whole);
+        assert!(difference < 1e-4, "seed {seed}: {difference}");
+    }
+}
+
+#[test]
+fn samples_of_a_prompt_that_lies_elsewhere_in_the_store_decode_as_if_alone() {
+    let mut random = Random(30);
+    let config = config(&mut random, Family::Llama);
+    let weights = weights(&mut random, &config);
+    let mut model = model(&config, &weights, 2);
+    let prompt = random.tokens(37, config.vocab_size);
+    let tails: Vec<Vec<u32>> = (0..5).map(|i| random.tokens(1 + 3 * i, config.vocab_size)).collect();
+    let alone: Vec<Vec<f32>> = tails
+        .iter()
+        .map(|tail| {
+            let whole = logits(&mut model, &[prompt.as_slice(), tail].concat());
+            whole[whole.len() - config.vocab_size..].to_vec()
+        })
+        .collect();
+    model.reserve_kv(200).unwrap();
+    model.logits(&batch(&prompt, 0, 100), &[]).unwrap();
+    let mut together = Batch::default();
+    let mut row = 3;
+    let mut wanted = Vec::new();
+    for tail in &tails {
+        let start = together.tokens.len();
+        together.tokens.extend(tail);
+        together.positions.extend((37..37 + tail.len()).map(|p| p as u32));
+        together.rows.extend(row..row + tail.len());
+        together.spans.push(Span {
+            q_start: start,
+            q_len: tail.len(),
+            kv: vec![(100, 37), (row, tail.len())],
+        });
+        row += tail.len();
+        wanted.push(together.tokens.len() - 1);
+    }
+    let logits = model.logits(&together, &wanted).unwrap();
+    for (alone, together) in alone.iter().zip(logits.chunks(config.vocab_size)) {
+        let difference = largest_difference(together, alone);
+        assert!(difference < 1e-4, "{difference}");
+    }
+}
+
+#[test]
+fn drawn_tokens_follow_the_logits_and_carry_their_log_probability() {
+    let mut random = Random(40);
+    let config = config(&mut random, Family::Llama);
+    let weights = weights(&mut random, &config);
+    let mut model = model(&config, &weights, 2);
+    let tokens = random.tokens(20, config.vocab_size);
+    let all = logits(&mut model, &tokens);
+    let row = &all[19 * config.vocab_size..];
+    for (sampling, count) in [
+        (Sampling { temperature: 0.7, ..Sampling::default() }, 400),
+        (Sampling { temperature: 1.3, top_k: 20, top_p: 0.9, min_p: 0.01 }, 100),
+        (Sampling { temperature: 0.0, ..Sampling::default() }, 1),
+    ] {
+        let draws: Vec<Draw> = (0..count)
+            .map(|i| Draw { sampling, seed: 9, index: i })
+            .collect();
+        let rows = vec![19; draws.len()];
+        let drawn = model.infer(&batch(&tokens, 0, 0), &rows, &draws).unwrap();
+        let mut same = 0;
+        for (drawn, draw) in drawn.iter().zip(&draws) {
+            let reference = engine::sample::draw(row, draw).unwrap();
+            if drawn.token == reference.token {
+                same += 1;
+                assert!((drawn.logp - reference.logp).abs() < 1e-5);
+            }
+        }
+        // Sums in another order may choose the token beside, where a draw falls on the border between two.
+        assert!(same * 100 >= draws.len() * 99, "{same} of {}", draws.len());
+    }
+}
+
+#[test]
+fn batches_that_contradict_themselves_are_refused() {
+    let mut random = Random(50);
+    let config = config(&mut random, Family::Llama);
+    let weights = weights(&mut random, &config);
+    let mut model = model(&config, &weights, 1);
+    model.reserve_kv(8).unwrap();
+    let good = batch(&[1, 2, 3], 0, 0);
+    assert!(model.logits(&good, &[2]).is_ok());
+    assert!(model.logits(&good, &[3]).is_err());
+    let mut bad = good.clone();
+    bad.tokens[1] = config.vocab_size as u32;
+    assert!(model.logits(&bad, &[2]).is_err());
+    let mut bad = good.clone();
+    bad.rows[1] = 8;
+    assert!(model.logits(&bad, &[2]).is_err());
+    let mut bad = good.clone();
+    bad.spans[0].kv = vec![(6, 3)];
+    assert!(model.logits(&bad, &[2]).is_err());
+    let mut bad = good;
+    bad.spans[0].q_len = 2;
+    assert!(model.logits(&bad, &[2]).is_err());
+}

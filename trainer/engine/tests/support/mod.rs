@@ -1,0 +1,137 @@
+//! Small random models and groups, the engine's model of them, and the same model in candle's basic, differentiable operations.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+pub mod reference;
+
+use std::collections::BTreeMap;
+
+use engine::backend::cpu;
+use engine::batch::Group;
+use engine::config::{Family, Llama3Rope, ModelConfig};
+use engine::load::{Tensor, Weights};
+use engine::model::Model;
+
+/// SplitMix64: numbers that are the same everywhere.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// Mean 0, variance 1.
+    pub fn normal(&mut self) -> f32 {
+        let mut uniform = || (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let (u, v) = (uniform().max(1e-300), uniform());
+        ((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    pub fn tokens(&mut self, n: usize, vocabulary: usize) -> Vec<u32> {
+        (0..n).map(|_| self.below(vocabulary) as u32).collect()
+    }
+}
+
+/// A configuration of the family with sizes that are no round numbers.
+pub fn config(random: &mut Random, family: Family) -> ModelConfig {
+    let num_key_value_heads = random.pick(&[1, 2, 3]);
+    let num_attention_heads = num_key_value_heads * random.pick(&[1, 2, 3, 4]);
+    let head_dim = random.pick(&[8, 16, 20, 32, 64, 80]);
+    let scaling = Llama3Rope {
+        factor: 8.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 64,
+    };
+    ModelConfig {
+        family,
+        vocab_size: 97 + random.below(1200),
+        hidden_size: num_attention_heads * head_dim,
+        intermediate_size: 24 + random.below(90),
+        num_hidden_layers: 2 + random.below(2),
+        num_attention_heads,
+        num_key_value_heads,
+        head_dim,
+        max_position_embeddings: 512,
+        rms_norm_eps: 1e-5,
+        rope_theta: random.pick(&[10_000.0, 100_000.0]),
+        rope_scaling: (family == Family::Llama && random.below(2) == 0).then_some(scaling),
+        qkv_bias: family == Family::Qwen2,
+        tie_word_embeddings: random.below(2) == 0,
+        bos_token_id: None,
+        eos_token_ids: Vec::new(),
+        pad_token_id: None,
+    }
+}
+
+/// Weights of such sizes that activations stay near 1 and logits differ.
+pub fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
+    let mut tensors = BTreeMap::new();
+    for (name, shape) in config.tensor_shapes() {
+        let size = shape.iter().product();
+        let data = (0..size).map(|_| {
+            if name.contains("norm") {
+                1.0 + 0.1 * random.normal()
+            } else if name.ends_with("bias") {
+                0.3 * random.normal()
+            } else if name.contains("embed") {
+                0.3 * random.normal()
+            } else {
+                random.normal() / (shape[1] as f32).sqrt()
+            }
+        });
+        let data = data.collect();
+        tensors.insert(name, Tensor { shape, data });
+    }
+    Weights { tensors }
+}
+
+/// The engine's model on so many threads.
+pub fn model(config: &ModelConfig, weights: &Weights, threads: usize) -> Model {
+    let backend = cpu::open(Some(threads)).unwrap();
+    Model::new(config.clone(), weights.clone(), backend).unwrap()
+}
+
+/// Groups of completions of uneven lengths.
+pub fn groups(random: &mut Random, vocabulary: usize, count: usize) -> Vec<Group> {
+    (0..count)
+        .map(|_| {
+            let prompt = 1 + random.below(70);
+            Group {
+                prompt: random.tokens(prompt, vocabulary).into(),
+                completions: (0..1 + random.below(5))
+                    .map(|_| {
+                        let n = 1 + random.below(20);
+                        random.tokens(n, vocabulary)
+                    })
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
+/// ‖a − b‖ / ‖b‖.
+pub fn distance(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let square = |x: f64| x * x;
+    let difference: f64 = a.iter().zip(b).map(|(a, b)| square(f64::from(a - b))).sum();
+    let size: f64 = b.iter().map(|b| square(f64::from(*b))).sum();
+    (difference / size.max(1e-30)).sqrt()
+}
+
+/// Largest |a − b|.
+pub fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}

@@ -1,0 +1,74 @@
+//! Files that are there whole or not at all.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// A file written beside its place; [`Aside::finish`] gives it its name. Dropped before that, nothing is left of it.
+#[derive(Debug)]
+pub struct Aside {
+    file: BufWriter<NamedTempFile>,
+    path: PathBuf,
+}
+
+impl Aside {
+    /// Begins a file in the folder of `path`, which must exist.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".rapid-partial-");
+        // As other files are made, instead of for the owner alone.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+        Ok(Self { file: BufWriter::new(builder.tempfile_in(folder)?), path: path.to_owned() })
+    }
+
+    /// Puts the file in its place, in one motion.
+    ///
+    /// # Errors
+    /// What the system says; what was in the place before is still there then.
+    pub fn finish(self) -> io::Result<()> {
+        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.as_file().sync_all()?;
+        file.persist(&self.path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+impl Write for Aside {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_only_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        std::fs::write(&path, "old").unwrap();
+        let mut aside = Aside::create(&path).unwrap();
+        aside.write_all(b"new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        aside.finish().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn an_abandoned_file_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        Aside::create(&folder.path().join("a.txt")).unwrap().write_all(b"new").unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,77 @@
+//! Options that several commands have, and what they resolve to.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use engine::{Engine, EngineOptions};
+use trainer::config;
+use trainer::run::locate_model;
+
+/// What to compute with.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DeviceArgs {
+    /// Where to compute: auto, cpu, cuda or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
+    pub(crate) device: String,
+    /// Threads of the CPU backend [default: one a physical processor]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) threads: Option<usize>,
+}
+
+impl DeviceArgs {
+    /// The engine's options.
+    pub(crate) fn options(&self) -> anyhow::Result<EngineOptions> {
+        let settings = config::Engine { device: self.device.clone(), threads: self.threads, ..config::Engine::default() };
+        Ok(settings.options()?)
+    }
+}
+
+/// The verifier to ask.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct VerifierArgs {
+    /// The verifier's address, as `rapid-verifier serve` prints it
+    #[arg(long, value_name = "URL", env = "RAPID_VERIFIER")]
+    pub(crate) verifier: String,
+}
+
+impl VerifierArgs {
+    /// A client's settings; the token comes from the environment.
+    pub(crate) fn settings(&self) -> config::Verifier {
+        config::Verifier { url: Some(self.verifier.clone()), ..config::Verifier::default() }
+    }
+}
+
+/// Loads a model: a path, or the name of one that was fetched.
+pub(crate) fn open_model(model: &str, device: &DeviceArgs) -> anyhow::Result<Engine> {
+    Ok(Engine::open(&model_path(model)?, device.options()?)?)
+}
+
+/// A path where there is something, else a fetched model's name.
+pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
+    let settings = if Path::new(model).exists() {
+        config::Model { path: Some(model.into()), name: None }
+    } else {
+        config::Model { name: Some(model.to_owned()), path: None }
+    };
+    Ok(locate_model(&settings)?)
+}
+
+fn device(text: &str) -> Result<String, String> {
+    let settings = config::Engine { device: text.to_owned(), ..config::Engine::default() };
+    settings.options().map(|_| text.to_owned()).map_err(|_| "give auto, cpu, cuda or cuda:N".to_owned())
+}
+
+/// A number from 1 on.
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "give a whole number from 1 on".to_owned())
+}
+
+/// A temperature: 0 or above.
+pub(crate) fn temperature(text: &str) -> Result<f32, String> {
+    text.parse().ok().filter(|t: &f32| t.is_finite() && *t >= 0.0).ok_or_else(|| "give a number from 0 on; 0 is greedy".to_owned())
+}
+
+/// A probability: above 0, at most 1.
+pub(crate) fn probability(text: &str) -> Result<f32, String> {
+    text.parse().ok().filter(|p: &f32| *p > 0.0 && *p <= 1.0).ok_or_else(|| "give a number above 0 and at most 1".to_owned())
+}

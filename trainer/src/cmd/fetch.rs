@@ -1,0 +1,103 @@
+//! `rapid fetch`: models, data sets and sandboxes into the cache folder.
+
+use std::fmt::Write as _;
+
+use anyhow::bail;
+use datasets::fetch::{self, Kind, Terminal};
+use datasets::manifest;
+
+/// Fetch a model, a data set or a sandbox into the cache folder, or list what there is
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rapid fetch                                      list what can be fetched, and what is here
+  rapid fetch model:smollm2-135m-instruct
+  rapid fetch model:Qwen/Qwen2.5-0.5B@main         any repository of the hub
+  rapid fetch dataset:gsm8k sandbox:python-wasi
+
+The cache folder is $RAPID_HOME, else `rapid` in the platform's cache folder.")]
+pub(crate) struct Args {
+    /// What to fetch; the kind may be left out where the name is of one kind only
+    #[arg(value_name = "[model:|dataset:|sandbox:]NAME")]
+    names: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.names.is_empty() {
+        return super::print(&list()?);
+    }
+    let wanted = args.names.iter().map(|name| resolve(name)).collect::<anyhow::Result<Vec<_>>>()?;
+    super::block_on(async {
+        for (kind, name) in wanted {
+            let folder = fetch::fetch(kind, &name, &Terminal::new()).await?;
+            super::print(&format!("{}\n", folder.display()))?;
+        }
+        Ok(())
+    })
+}
+
+/// `kind:name`, or a name that one kind alone has; a name with a slash is a model of the hub.
+fn resolve(text: &str) -> anyhow::Result<(Kind, String)> {
+    for kind in [Kind::Model, Kind::Dataset, Kind::Sandbox] {
+        if let Some(name) = text.strip_prefix(kind.word()).and_then(|rest| rest.strip_prefix(':')) {
+            return Ok((kind, name.to_owned()));
+        }
+    }
+    let known = manifest::all()?;
+    let kinds: Vec<Kind> = known.iter().filter(|manifest| manifest.name == text).map(|manifest| manifest.kind).collect();
+    match kinds[..] {
+        [kind] => Ok((kind, text.to_owned())),
+        [] if text.contains('/') => Ok((Kind::Model, text.to_owned())),
+        [] => {
+            let names: Vec<String> = known.iter().map(|m| format!("{}:{}", m.kind.word(), m.name)).collect();
+            bail!("nothing is called `{text}`; known are {}, and any model of the hub as owner/name", names.join(", "))
+        }
+        _ => bail!("`{text}` is the name of several things; write model:{text}, dataset:{text} or sandbox:{text}"),
+    }
+}
+
+fn list() -> anyhow::Result<String> {
+    let mut out = String::new();
+    let manifests = manifest::all()?;
+    let width = manifests.iter().map(|m| m.kind.word().len() + 1 + m.name.len()).max().unwrap_or(0);
+    for manifest in &manifests {
+        let state = if manifest.sources.is_empty() {
+            "built in"
+        } else if fetch::locate(manifest.kind, &manifest.name).is_some() {
+            "here"
+        } else {
+            ""
+        };
+        let name = format!("{}:{}", manifest.kind.word(), manifest.name);
+        let _ = writeln!(out, "{name:<width$}  {state:<8}  {} ({})", manifest.about.split_whitespace().collect::<Vec<_>>().join(" "), manifest.licence);
+    }
+    let _ = writeln!(out, "\nThe cache folder is {}", fetch::home().display());
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_may_be_written_or_left_out() {
+        let model = (Kind::Model, "smollm2-135m-instruct".to_owned());
+        assert_eq!(resolve("model:smollm2-135m-instruct").unwrap(), model);
+        assert_eq!(resolve("smollm2-135m-instruct").unwrap(), model);
+        assert_eq!(resolve("owner/name").unwrap(), (Kind::Model, "owner/name".to_owned()));
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = resolve("smollm3").unwrap_err().to_string();
+        assert!(error.contains("`smollm3`") && error.contains("model:smollm2-135m-instruct"), "{error}");
+    }
+
+    #[test]
+    fn the_list_names_everything_once() {
+        let list = list().unwrap();
+        for manifest in manifest::all().unwrap() {
+            assert!(list.contains(&format!("{}:{}", manifest.kind.word(), manifest.name)));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `rapid generate`: completions of prompts from a file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use engine::{Completion, Engine, Finish, GenerateRequest, Sampling};
+use serde::{Deserialize, Serialize};
+use trainer::aside::Aside;
+use trainer::seed;
+
+use super::args::{DeviceArgs, open_model, positive, temperature};
+use super::bar::bar;
+
+/// Complete prompts from a JSON Lines file
+///
+/// A line of the input is {"id": …, "prompt": "text"}, completed as it stands, or {"id": …, "messages": [{"role": …, "content": …}, …]},
+/// put through the model's chat template. A line of the output is one sample, in the order of the input.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rapid generate --model smollm2-135m-instruct --prompts prompts.jsonl --out completions.jsonl
+  rapid generate --model runs/quickstart/checkpoints/step-10 --prompts prompts.jsonl -n 4 --temperature 0.9 --out samples.jsonl")]
+pub(crate) struct Args {
+    /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
+    #[arg(long, value_name = "MODEL")]
+    model: String,
+    /// JSON Lines with "prompt" or "messages" on each line
+    #[arg(long, value_name = "FILE")]
+    prompts: PathBuf,
+    /// Where the completions go; written aside and renamed at the end
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Most tokens of a completion, the end token included
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive)]
+    max_tokens: usize,
+    /// 0 takes the likeliest token each time
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
+    temperature: f32,
+    /// Samples a prompt
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = positive)]
+    samples: usize,
+    /// Write each token's id and log-probability too
+    #[arg(long)]
+    logprobs: bool,
+    /// A text that ends a completion; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Seed of the sampling
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+/// A line of the input.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PromptLine {
+    id: serde_json::Value,
+    prompt: Option<String>,
+    messages: Option<Vec<Message>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    role: String,
+    content: String,
+}
+
+/// A line of the output.
+#[derive(Debug, Serialize)]
+struct CompletionLine<'a> {
+    id: &'a serde_json::Value,
+    sample: usize,
+    completion: &'a str,
+    finish: Finish,
+    tokens: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_ids: Option<&'a [u32]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<&'a [f32]>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let prompts = read(&args.prompts)?;
+    // A folder that cannot be written to is better known before the model has worked.
+    let mut out = Ordered::beside(&args.out, prompts.len() * args.samples)?;
+    let engine = open_model(&args.model, &args.device)?;
+    let requests = prompts
+        .iter()
+        .enumerate()
+        .map(|(number, prompt)| {
+            request(&engine, prompt, args).with_context(|| format!("{}, line {}", args.prompts.display(), number + 1))
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let bar = bar((prompts.len() * args.samples) as u64, "samples");
+    for completion in engine.generate(requests) {
+        let completion = completion?;
+        let line = CompletionLine {
+            id: &prompts[completion.request].id,
+            sample: completion.sample,
+            completion: &completion.text,
+            finish: completion.finish,
+            tokens: completion.tokens.len(),
+            token_ids: args.logprobs.then_some(&completion.tokens[..]),
+            logprobs: args.logprobs.then_some(&completion.logp[..]),
+        };
+        out.put(place(&completion, args.samples), serde_json::to_string(&line)?)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let written = out.finish()?;
+    eprintln!("{written} completions written to {}", args.out.display());
+    Ok(())
+}
+
+fn place(completion: &Completion, samples: usize) -> usize {
+    completion.request * samples + completion.sample
+}
+
+fn request(engine: &Engine, line: &PromptLine, args: &Args) -> anyhow::Result<GenerateRequest> {
+    let tokens = match (&line.prompt, &line.messages) {
+        (Some(prompt), None) => engine.encode(prompt, true)?,
+        (None, Some(messages)) => {
+            let messages: Vec<_> = messages.iter().map(|m| (m.role.clone(), m.content.clone())).collect();
+            let mut tokens = engine.encode(&engine.chat_prompt(&messages)?, true)?;
+            // Some chat templates write the BOS token that the tokenizer adds too.
+            if tokens.len() > 1 && tokens[0] == tokens[1] {
+                tokens.remove(0);
+            }
+            tokens
+        }
+        _ => bail!("give either \"prompt\" or \"messages\""),
+    };
+    if tokens.is_empty() {
+        bail!("the prompt is empty, so there is nothing to continue");
+    }
+    Ok(GenerateRequest {
+        seeds: (0..args.samples).map(|sample| seed::of_sample(args.seed, 0, &line.id.to_string(), sample)).collect(),
+        prompt: tokens.into(),
+        sampling: Sampling { temperature: args.temperature, ..Sampling::default() },
+        max_tokens: args.max_tokens,
+        stop_tokens: engine.stop_tokens(),
+        stop_strings: args.stop.clone(),
+    })
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<PromptLine>> {
+    let text = fs::read_to_string(path).with_context(|| format!("the prompts in {} cannot be read", path.display()))?;
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            serde_json::from_str(line).with_context(|| {
+                format!("{}, line {} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}", path.display(), number + 1)
+            })
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    if lines.is_empty() {
+        bail!("{} holds no prompts", path.display());
+    }
+    Ok(lines)
+}
+
+/// A file of lines that come in any order and stand in theirs. Written aside as they come; it gets its name at the end.
+struct Ordered {
+    file: Aside,
+    path: PathBuf,
+    /// Lines that wait for one before them.
+    waiting: BTreeMap<usize, String>,
+    next: usize,
+    wanted: usize,
+}
+
+impl Ordered {
+    fn beside(path: &Path, wanted: usize) -> anyhow::Result<Self> {
+        let file = Aside::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(Self { file, path: path.to_owned(), waiting: BTreeMap::new(), next: 0, wanted })
+    }
+
+    fn put(&mut self, place: usize, line: String) -> anyhow::Result<()> {
+        self.waiting.insert(place, line);
+        while let Some(line) = self.waiting.remove(&self.next) {
+            writeln!(self.file, "{line}").with_context(|| format!("{} cannot be written", self.path.display()))?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// The number of lines.
+    fn finish(self) -> anyhow::Result<usize> {
+        if self.next != self.wanted {
+            bail!("the engine ended after {} of {} completions without an error; this is a fault of the program", self.next, self.wanted);
+        }
+        self.file.finish().with_context(|| format!("{} cannot be written", self.path.display()))?;
+        Ok(self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stand_in_their_order_however_they_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        let mut file = Ordered::beside(&path, 4).unwrap();
+        for place in [2, 0, 3, 1] {
+            file.put(place, format!("line {place}")).unwrap();
+        }
+        assert!(!path.exists(), "the file has its name only when it is whole");
+        assert_eq!(file.finish().unwrap(), 4);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "line 0\nline 1\nline 2\nline 3\n");
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        fs::write(&path, "old").unwrap();
+        let mut file = Ordered::beside(&path, 2).unwrap();
+        file.put(0, "new".into()).unwrap();
+        assert!(file.finish().is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_line_that_is_no_prompt_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prompts.jsonl");
+        fs::write(&path, "{\"id\": 1, \"prompt\": \"a\"}\n\n{\"id\": 2, \"promt\": \"b\"}\n").unwrap();
+        let error = format!("{:#}", read(&path).unwrap_err());
+        assert!(error.contains("line 3") && error.contains("promt"), "{error}");
+    }
+}

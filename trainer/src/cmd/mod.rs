@@ -1,0 +1,72 @@
+//! One file a command: its `Args`, and `run`, which resolves them once and calls the library.
+//!
+//! Results go to stdout through [`print`], everything else to stderr.
+
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+
+pub(crate) mod args;
+pub(crate) mod bar;
+pub(crate) mod bench;
+pub(crate) mod doctor;
+pub(crate) mod eval;
+pub(crate) mod fetch;
+pub(crate) mod generate;
+pub(crate) mod quickstart;
+pub(crate) mod report;
+pub(crate) mod train;
+
+/// Warnings to stderr, or what `RUST_LOG` asks for.
+pub(crate) fn logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).without_time().with_target(false).init();
+}
+
+/// Writes a result to stdout. A reader that has gone (`| head`) is no error of ours.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Runs what waits for the network.
+pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Runtime::new().context("the asynchronous runtime could not be started")?.block_on(work)
+}
+
+/// An error and its causes as one paragraph. A cause whose words its parent already repeats is left out.
+pub(crate) fn paragraph(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let words = cause.to_string();
+        let words = words.trim();
+        if words.is_empty() || text.contains(words) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.truncate(text.trim_end_matches(['.', ':']).len());
+            text.push_str(": ");
+        }
+        text.push_str(words);
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paragraph;
+    use anyhow::{Context as _, anyhow};
+
+    #[test]
+    fn an_error_is_one_paragraph_without_repetitions() {
+        let error = Err::<(), _>(anyhow!("No such file\n  or directory"))
+            .context("cannot read m.gguf: No such file\n  or directory")
+            .context("cannot load the model.")
+            .unwrap_err();
+        assert_eq!(paragraph(&error), "cannot load the model: cannot read m.gguf: No such file or directory");
+    }
+}

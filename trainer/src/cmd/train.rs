@@ -1,0 +1,132 @@
+//! `rapid train`: a recipe, a verifier, a run folder.
+
+use std::path::{Path, PathBuf};
+
+use trainer::config::{self, Config};
+use trainer::data;
+use trainer::run::{self, Ended, Launch, Plan, Progress, Target};
+use trainer::stop::Stop;
+
+/// Train a model by reinforcement learning on a verifier's rewards
+///
+/// The recipe says what is trained on which tasks with which algorithm. Everything that the run makes is kept in its folder: the resolved
+/// configuration, metrics, samples, evaluations, checkpoints. A run that was interrupted or killed goes on with --resume, to the bit.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rapid-verifier serve --listen 127.0.0.1:8700 &
+  rapid train --recipe quickstart --verifier http://127.0.0.1:8700
+  rapid train --recipe my.toml --set optimiser.lr=5e-6 --set run.updates=100 --out runs/mine
+  rapid train --recipe qwen2.5-0.5b-mbppplus --data-dir data --dry-run
+  rapid train --resume runs/mine
+
+Built-in recipes: quickstart, smollm2-gsm8k, smollm2-mbppplus, qwen2.5-0.5b-mbppplus, qwen2.5-0.5b-math.
+The verifier's token, where it asks for one, is read from RAPID_VERIFIER_TOKEN.")]
+pub(crate) struct Args {
+    /// A TOML file, or the name of a built-in recipe
+    #[arg(long, value_name = "FILE", required_unless_present = "resume")]
+    recipe: Option<String>,
+    /// Set a key of the recipe; may be repeated
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    sets: Vec<String>,
+    /// Address of the verifier that judges completions
+    #[arg(long, value_name = "URL")]
+    verifier: Option<String>,
+    /// Continue the run in this folder
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "out"])]
+    resume: Option<PathBuf>,
+    /// Folder of data sets: DIR/mbppplus/train.jsonl, …
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Folder of the new run [default: runs/RECIPE, with a number where that is taken]
+    #[arg(long, visible_alias = "run-dir", value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// auto, cpu, cuda or cuda:N
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Threads of the cpu
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print what the run would do, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let config = args.config()?;
+    if args.dry_run {
+        return plan(&config, args.data_dir.as_deref());
+    }
+    let target = args.target();
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(train(config, args.data_dir, target))
+}
+
+async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> anyhow::Result<()> {
+    let folder = match &target {
+        Target::New(folder) | Target::Resume(folder) => folder.clone(),
+    };
+    let progress = Progress::on_stderr();
+    progress.say(&format!("{}\nrun folder: {}", config.to_toml().trim_end(), folder.display()));
+    let launch = Launch { config, data_dir, target, stop: Stop::on_ctrl_c(), progress };
+    let result = run::launch(launch).await;
+    let resume = format!("rapid train --resume {}", folder.display());
+    match result {
+        Ok(summary) if summary.ended == Ended::Finished => {
+            super::print(&format!("{}\n", folder.display()))?;
+            eprintln!("finished after {} updates; `rapid report {}` makes its report", summary.step, folder.display());
+            Ok(())
+        }
+        Ok(summary) => {
+            eprintln!("stopped after {} of {} updates; continue with: {resume}", summary.step, summary.updates);
+            // As a shell reports a program that Ctrl-C ended.
+            std::process::exit(130)
+        }
+        Err(error) if folder.join("config.toml").is_file() && !matches!(error, run::TrainError::Exists(_) | run::TrainError::Locked(_)) => {
+            Err(anyhow::Error::new(error).context(format!("the run in {} has ended early, and goes on with `{resume}`", folder.display())))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn plan(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<()> {
+    let dataset = data::open(config, data_dir)?;
+    let plan = Plan::new(config, dataset.train.len(), dataset.eval.len());
+    super::print(&format!("{}\n{plan}\n", config.to_toml().trim_end()))
+}
+
+impl Args {
+    /// The recipe, or the configuration of the run to continue, with the other options on top.
+    fn config(&self) -> anyhow::Result<Config> {
+        let mut sets = self.sets.clone();
+        sets.extend(self.verifier.iter().map(|url| format!("verifier.url={url}")));
+        sets.extend(self.device.iter().map(|device| format!("engine.device={device}")));
+        sets.extend(self.threads.iter().map(|threads| format!("engine.threads={threads}")));
+        match (&self.resume, &self.recipe) {
+            (Some(run), _) => Ok(run::resume_config(run, &sets)?),
+            (None, Some(recipe)) => Ok(config::load(recipe, &sets)?),
+            (None, None) => anyhow::bail!("give --recipe FILE, or --resume RUN"),
+        }
+    }
+
+    fn target(&self) -> Target {
+        match (&self.resume, &self.out) {
+            (Some(run), _) => Target::Resume(run.clone()),
+            (None, Some(out)) => Target::New(out.clone()),
+            (None, None) => Target::New(free_folder(self.recipe.as_deref().unwrap_or("run"))),
+        }
+    }
+}
+
+/// `runs/RECIPE`, or `runs/RECIPE-2`, … where that is taken.
+fn free_folder(recipe: &str) -> PathBuf {
+    let name = Path::new(recipe).file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+    let base = Path::new("runs").join(name.strip_suffix(".toml").unwrap_or(&name));
+    if !base.exists() {
+        return base;
+    }
+    (2usize..)
+        .map(|number| PathBuf::from(format!("{}-{number}", base.display())))
+        .find(|folder| !folder.exists())
+        .unwrap_or(base)
+}

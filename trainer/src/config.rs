@@ -1,0 +1,382 @@
+//! What a run does: a typed TOML recipe, `--set` on top of it, and every default.
+//!
+//! [`load`] resolves it once at the edge; everything below takes plain values. The defaults are the paper's settings where it has them.
+
+mod keys;
+mod layers;
+mod recipes;
+mod validate;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::algo::{Baseline, Factor, Preset};
+pub use layers::{load, parse, parse_set};
+pub use recipes::{BUILT_IN, source};
+
+/// A resolved recipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What is trained.
+    pub model: Model,
+    /// On which tasks, and how they are asked.
+    pub data: Data,
+    /// The estimator and the sizes of its batches.
+    pub algorithm: Algorithm,
+    /// How completions are drawn in training.
+    pub sampling: Sampling,
+    /// AdamW.
+    pub optimiser: Optimiser,
+    /// Length, seed, checkpoints.
+    pub run: Run,
+    /// Evaluation on the held-out tasks.
+    pub eval: Eval,
+    /// Where rewards come from.
+    pub verifier: Verifier,
+    /// What the engine may use of the machine.
+    pub engine: Engine,
+}
+
+/// `[model]`: exactly one of the two.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Model {
+    /// A model that `rapid fetch model:NAME` knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A GGUF file, or a folder with `config.json`, `tokenizer.json` and `*.safetensors`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+}
+
+/// `[data]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Data {
+    /// `mbppplus`, `math`, `gsm8k`, `minif2f`, `starter-math`, `starter-code`, `starter-lean`, or a path to a `.jsonl` file.
+    pub dataset: String,
+    /// `auto` (the data set's own), a template's name, or a path to a file that holds one.
+    pub template: String,
+    /// Put the rendered prompt into the model's chat template, as the user's message.
+    pub chat: bool,
+    /// Texts that end a completion, besides the model's end-of-text tokens; the template's unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Vec<String>>,
+    /// Longer training prompts are left out, with a count.
+    pub max_prompt_tokens: usize,
+    /// Train on the first so many tasks only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub train_limit: Option<usize>,
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self {
+            dataset: String::new(),
+            template: "auto".into(),
+            chat: false,
+            stop: None,
+            max_prompt_tokens: 1024,
+            train_limit: None,
+        }
+    }
+}
+
+/// `[algorithm]`. The preset sets `factor`, `baseline` and `eta`; each can be set by itself on top.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Algorithm {
+    /// A row of the table in the README.
+    pub preset: Preset,
+    /// What multiplies a completion's advantage.
+    pub factor: Factor,
+    /// What is subtracted from a completion's reward.
+    pub baseline: Baseline,
+    /// η: the cap on importance weights, where a factor or baseline caps them.
+    pub eta: f64,
+    /// G: completions a prompt.
+    pub group_size: usize,
+    /// N_step: completions an optimiser update, over all devices.
+    pub n_step: usize,
+    /// H: updates an inference phase, so N_inference = H × N_step.
+    pub h: usize,
+}
+
+/// `[sampling]`: training samples at a temperature alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sampling {
+    /// Above 0: the gradient is that of the distribution sampled from.
+    pub temperature: f64,
+    /// Most tokens of a completion, the end token included.
+    pub max_tokens: usize,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 0.9,
+            max_tokens: 2048,
+        }
+    }
+}
+
+/// `[optimiser]`: AdamW with a constant learning rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Optimiser {
+    /// Learning rate.
+    pub lr: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// Decoupled weight decay.
+    pub weight_decay: f64,
+    /// Largest global gradient norm; 0 leaves gradients as they are.
+    pub clip_norm: f64,
+}
+
+impl Default for Optimiser {
+    fn default() -> Self {
+        Self {
+            lr: 1e-6,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: 0.0,
+            clip_norm: 1.0,
+        }
+    }
+}
+
+/// `[run]`: exactly one of `epochs` and `updates`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Run {
+    /// Times that each training task is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<usize>,
+    /// Optimiser updates in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updates: Option<usize>,
+    /// Decides the order of the data and every sample.
+    pub seed: u64,
+    /// A checkpoint every so many updates, besides the last one; 0 keeps to the last.
+    pub checkpoint_every: usize,
+    /// Newest checkpoints kept, besides the best one.
+    pub keep: usize,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            epochs: None,
+            updates: None,
+            seed: 0,
+            checkpoint_every: 20,
+            keep: 1,
+        }
+    }
+}
+
+/// `[eval]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Eval {
+    /// Evaluate before the first update, after the last, and every so many between; 0 leaves those between out.
+    pub every: usize,
+    /// Completions a task; 0 never evaluates.
+    pub samples: usize,
+    /// The k of each Pass@k.
+    pub k: Vec<usize>,
+    /// Temperature; 0 is greedy.
+    pub temperature: f64,
+    /// Nucleus cut-off; 1 keeps all.
+    pub top_p: f64,
+    /// Keep the likeliest so many tokens; 0 keeps all.
+    pub top_k: usize,
+    /// Keep tokens at least so many times as likely as the likeliest; 0 keeps all.
+    pub min_p: f64,
+    /// Most tokens of a completion; that of training unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
+    /// Evaluate on the first so many held-out tasks only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// The evaluation's own seed, so that runs with different seeds are evaluated alike.
+    pub seed: u64,
+}
+
+impl Default for Eval {
+    fn default() -> Self {
+        Self {
+            every: 20,
+            samples: 8,
+            k: vec![1, 8],
+            temperature: 0.9,
+            top_p: 1.0,
+            top_k: 0,
+            min_p: 0.0,
+            max_tokens: None,
+            limit: None,
+            seed: 1,
+        }
+    }
+}
+
+/// `[verifier]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Verifier {
+    /// Its address; `--verifier` sets it too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The environment variable that holds the bearer token, where the verifier asks for one.
+    pub token_env: String,
+    /// Most completions in one request.
+    pub batch: usize,
+    /// Most requests waiting for an answer at once.
+    pub in_flight: usize,
+    /// Seconds for which a verifier that does not answer is asked again before its samples are masked.
+    pub patience_s: u64,
+    /// Training stops where more than this share of a phase's samples is masked.
+    pub max_masked: f64,
+}
+
+impl Default for Verifier {
+    fn default() -> Self {
+        Self {
+            url: None,
+            token_env: "RAPID_VERIFIER_TOKEN".into(),
+            batch: 32,
+            in_flight: 4,
+            patience_s: 600,
+            max_masked: 0.1,
+        }
+    }
+}
+
+/// `[engine]`: limits on what it takes of the machine; they change no number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Engine {
+    /// `auto`, `cpu`, `cuda` or `cuda:N`; `--device` sets it too.
+    pub device: String,
+    /// Threads of the cpu backend; one a physical processor unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// Tokens of key/value cache; what the requests need unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_tokens: Option<usize>,
+    /// Most tokens of one training pack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pack_tokens: Option<usize>,
+    /// Most sequences generated at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_sequences: Option<usize>,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self {
+            device: "auto".into(),
+            threads: None,
+            kv_tokens: None,
+            pack_tokens: None,
+            max_sequences: None,
+        }
+    }
+}
+
+/// A recipe or a setting that cannot be used: one paragraph that names the key and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The recipe's file cannot be read.
+    #[error("the recipe {path} cannot be read ({reason}); give a TOML file, or one of the built-in recipes: {built_in}")]
+    Unreadable {
+        /// What was given.
+        path: String,
+        /// What the system said.
+        reason: String,
+        /// The built-in names.
+        built_in: String,
+    },
+    /// Not TOML.
+    #[error("{origin} is not valid TOML: {reason}")]
+    Syntax {
+        /// The file or setting.
+        origin: String,
+        /// Where and what.
+        reason: String,
+    },
+    /// No such key.
+    #[error("{origin}: there is no key `{key}`{hint}")]
+    UnknownKey {
+        /// The file or setting.
+        origin: String,
+        /// Section and key.
+        key: String,
+        /// The nearest known one, or the section's keys.
+        hint: String,
+    },
+    /// A value that the key cannot take, or keys that do not go together.
+    #[error("`{key}`: {reason}")]
+    Value {
+        /// Section and key.
+        key: String,
+        /// What is wrong, and the remedy.
+        reason: String,
+    },
+}
+
+impl Config {
+    /// N_step / G: prompts an optimiser update.
+    #[must_use]
+    pub fn prompts_per_update(&self) -> usize {
+        self.algorithm.n_step / self.algorithm.group_size
+    }
+
+    /// N_inference / G: prompts an inference phase.
+    #[must_use]
+    pub fn prompts_per_phase(&self) -> usize {
+        self.prompts_per_update() * self.algorithm.h
+    }
+
+    /// The resolved configuration as TOML, as it is printed and saved with the run.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("every field of a configuration has a TOML form")
+    }
+
+    /// The engine's options.
+    ///
+    /// # Errors
+    /// Where `engine.device` names no device.
+    pub fn engine_options(&self) -> Result<engine::EngineOptions, ConfigError> {
+        self.engine.options()
+    }
+}
+
+impl Engine {
+    /// The engine's options.
+    ///
+    /// # Errors
+    /// Where `device` names no device.
+    pub fn options(&self) -> Result<engine::EngineOptions, ConfigError> {
+        Ok(engine::EngineOptions {
+            device: validate::device(&self.device)?,
+            threads: self.threads,
+            kv_tokens: self.kv_tokens,
+            pack_tokens: self.pack_tokens,
+            max_sequences: self.max_sequences,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Every key of a recipe and what it takes; refusal of unknown ones with the nearest known one named.
+
+use toml::{Table, Value};
+
+use super::ConfigError;
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Whole,
+    Number,
+    Flag,
+    Texts,
+    Wholes,
+}
+
+impl Kind {
+    fn takes(self, value: &Value) -> bool {
+        let whole = |v: &Value| v.as_integer().is_some_and(|i| i >= 0);
+        match self {
+            Kind::Text => value.is_str(),
+            Kind::Whole => whole(value),
+            Kind::Number => value.is_integer() || value.as_float().is_some_and(f64::is_finite),
+            Kind::Flag => value.is_bool(),
+            Kind::Texts => value
+                .as_array()
+                .is_some_and(|list| list.iter().all(Value::is_str)),
+            Kind::Wholes => value
+                .as_array()
+                .is_some_and(|list| list.iter().all(whole)),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Kind::Text => "a text, as in \"…\"",
+            Kind::Whole => "a whole number, 0 or more",
+            Kind::Number => "a number",
+            Kind::Flag => "true or false",
+            Kind::Texts => "a list of texts, as in [\"…\"]",
+            Kind::Wholes => "a list of whole numbers, as in [1, 8]",
+        }
+    }
+}
+
+/// Section, key, kind; the order of [`super::Config`].
+pub(super) const KEYS: &[(&str, &str, Kind)] = &[
+    ("model", "name", Kind::Text),
+    ("model", "path", Kind::Text),
+    ("data", "dataset", Kind::Text),
+    ("data", "template", Kind::Text),
+    ("data", "chat", Kind::Flag),
+    ("data", "stop", Kind::Texts),
+    ("data", "max_prompt_tokens", Kind::Whole),
+    ("data", "train_limit", Kind::Whole),
+    ("algorithm", "preset", Kind::Text),
+    ("algorithm", "factor", Kind::Text),
+    ("algorithm", "baseline", Kind::Text),
+    ("algorithm", "eta", Kind::Number),
+    ("algorithm", "group_size", Kind::Whole),
+    ("algorithm", "n_step", Kind::Whole),
+    ("algorithm", "h", Kind::Whole),
+    ("sampling", "temperature", Kind::Number),
+    ("sampling", "max_tokens", Kind::Whole),
+    ("optimiser", "lr", Kind::Number),
+    ("optimiser", "beta1", Kind::Number),
+    ("optimiser", "beta2", Kind::Number),
+    ("optimiser", "eps", Kind::Number),
+    ("optimiser", "weight_decay", Kind::Number),
+    ("optimiser", "clip_norm", Kind::Number),
+    ("run", "epochs", Kind::Whole),
+    ("run", "updates", Kind::Whole),
+    ("run", "seed", Kind::Whole),
+    ("run", "checkpoint_every", Kind::Whole),
+    ("run", "keep", Kind::Whole),
+    ("eval", "every", Kind::Whole),
+    ("eval", "samples", Kind::Whole),
+    ("eval", "k", Kind::Wholes),
+    ("eval", "temperature", Kind::Number),
+    ("eval", "top_p", Kind::Number),
+    ("eval", "top_k", Kind::Whole),
+    ("eval", "min_p", Kind::Number),
+    ("eval", "max_tokens", Kind::Whole),
+    ("eval", "limit", Kind::Whole),
+    ("eval", "seed", Kind::Whole),
+    ("verifier", "url", Kind::Text),
+    ("verifier", "token_env", Kind::Text),
+    ("verifier", "batch", Kind::Whole),
+    ("verifier", "in_flight", Kind::Whole),
+    ("verifier", "patience_s", Kind::Whole),
+    ("verifier", "max_masked", Kind::Number),
+    ("engine", "device", Kind::Text),
+    ("engine", "threads", Kind::Whole),
+    ("engine", "kv_tokens", Kind::Whole),
+    ("engine", "pack_tokens", Kind::Whole),
+    ("engine", "max_sequences", Kind::Whole),
+];
+
+/// Keys that people will try and that are refused for a reason of their own.
+const REFUSED: &[(&str, &[&str], &str)] = &[
+    (
+        "sampling",
+        &["top_p", "top_k", "min_p"],
+        "training needs the log-probability of the distribution sampled from, so it samples at a temperature alone; cut-offs are for evaluation, under [eval]",
+    ),
+    (
+        "algorithm",
+        &["length_norm", "std", "kl", "kl_beta", "clip_eps"],
+        "this version's estimators sum over tokens, without division by the standard deviation, clipping by token or a KL term; leave the key out",
+    ),
+];
+
+/// What `section.key` takes; `None` where there is no such key.
+pub(super) fn kind(section: &str, key: &str) -> Option<Kind> {
+    KEYS.iter()
+        .find(|(s, k, _)| *s == section && *k == key)
+        .map(|(_, _, kind)| *kind)
+}
+
+/// Refuses unknown sections and keys, and values of another kind than the key takes.
+pub(super) fn check(origin: &str, table: &Table) -> Result<(), ConfigError> {
+    for (section, content) in table {
+        let Value::Table(content) = content else {
+            return Err(unknown_section(origin, section));
+        };
+        if !KEYS.iter().any(|(s, _, _)| s == section) {
+            return Err(unknown_section(origin, section));
+        }
+        for (key, value) in content {
+            check_value(origin, section, key, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_value(origin: &str, section: &str, key: &str, value: &Value) -> Result<(), ConfigError> {
+    let name = format!("{section}.{key}");
+    if let Some((_, _, reason)) = REFUSED
+        .iter()
+        .find(|(s, keys, _)| *s == section && keys.contains(&key))
+    {
+        return Err(ConfigError::Value {
+            key: name,
+            reason: (*reason).to_owned(),
+        });
+    }
+    let Some(kind) = kind(section, key) else {
+        return Err(ConfigError::UnknownKey {
+            origin: origin.to_owned(),
+            key: name,
+            hint: nearest_key(section, key),
+        });
+    };
+    if kind.takes(value) {
+        Ok(())
+    } else {
+        Err(ConfigError::Value {
+            key: name,
+            reason: format!("it takes {}, not {value}", kind.words()),
+        })
+    }
+}
+
+fn unknown_section(origin: &str, section: &str) -> ConfigError {
+    let sections = sections();
+    let hint = match KEYS.iter().find(|(_, key, _)| *key == section) {
+        Some((home, key, _)) => format!("; `{key}` is a key of the section [{home}]"),
+        None => match nearest(section, sections.iter().copied()) {
+            Some(name) => format!("; did you mean the section [{name}]?"),
+            None => format!("; the sections are [{}]", sections.join("], [")),
+        },
+    };
+    ConfigError::UnknownKey {
+        origin: origin.to_owned(),
+        key: section.to_owned(),
+        hint,
+    }
+}
+
+fn sections() -> Vec<&'static str> {
+    let mut names: Vec<_> = KEYS.iter().map(|(section, _, _)| *section).collect();
+    names.dedup();
+    names
+}
+
+/// The nearest key of the same section, else of any, else the section's keys.
+fn nearest_key(section: &str, key: &str) -> String {
+    let own = KEYS
+        .iter()
+        .filter(|(s, _, _)| *s == section)
+        .map(|(_, k, _)| *k);
+    if let Some(name) = nearest(key, own.clone()) {
+        return format!("; did you mean `{section}.{name}`?");
+    }
+    if let Some(name) = nearest(key, KEYS.iter().map(|(_, k, _)| *k)) {
+        let homes: Vec<_> = KEYS
+            .iter()
+            .filter(|(_, k, _)| *k == name)
+            .map(|(s, k, _)| format!("`{s}.{k}`"))
+            .collect();
+        return format!("; did you mean {}?", homes.join(" or "));
+    }
+    let own: Vec<_> = own.collect();
+    format!("; the section [{section}] has {}", own.join(", "))
+}
+
+/// The name nearest to what was written, where one is near enough to have been meant.
+pub(super) fn nearest<'a>(
+    written: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    names
+        .map(|name| (strsim::jaro_winkler(written, name), name))
+        .filter(|(score, _)| *score >= 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}

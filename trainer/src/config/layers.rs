@@ -1,0 +1,138 @@
+//! Defaults, then the preset's knobs, then the recipe, then `--set`: the later wins.
+
+use toml::{Table, Value};
+
+use super::keys::{self, Kind};
+use super::{Baseline, Config, ConfigError, Factor, Preset, recipes, validate};
+
+/// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top.
+///
+/// # Errors
+/// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, a value that does not fit.
+pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
+    let (origin, text) = recipes::find(recipe)?;
+    parse(&origin, &text, sets)
+}
+
+/// As [`load`], from a recipe's text; `origin` names it in errors.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, ConfigError> {
+    let mut table: Table = text.parse().map_err(|error: toml::de::Error| syntax(origin, &error))?;
+    keys::check(origin, &table)?;
+    for set in sets {
+        let (section, key, value) = parse_set(set)?;
+        put(&mut table, &section, &key, value);
+    }
+    resolve(table)
+}
+
+/// Splits `section.key=value` and reads the value as the key's kind: a text needs no quotes.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_set(set: &str) -> Result<(String, String, Value), ConfigError> {
+    let origin = format!("--set {set}");
+    let shape = || ConfigError::Syntax {
+        origin: origin.clone(),
+        reason: "write section.key=value, such as --set optimiser.lr=1e-5".into(),
+    };
+    let (path, written) = set.split_once('=').ok_or_else(shape)?;
+    let (section, key) = path.trim().split_once('.').ok_or_else(shape)?;
+    let written = written.trim();
+    let read = format!("value = {written}")
+        .parse::<Table>()
+        .ok()
+        .filter(|table| table.len() == 1)
+        .and_then(|mut table| table.remove("value"));
+    let value = match (keys::kind(section, key), read) {
+        (_, Some(value @ Value::String(_))) => value,
+        (Some(Kind::Text), _) | (_, None) => Value::String(written.to_owned()),
+        (_, Some(value)) => value,
+    };
+    let mut table = Table::new();
+    put(&mut table, section, key, value.clone());
+    keys::check(&origin, &table)?;
+    Ok((section.to_owned(), key.to_owned(), value))
+}
+
+fn put(table: &mut Table, section: &str, key: &str, value: Value) {
+    let entry = table
+        .entry(section)
+        .or_insert_with(|| Value::Table(Table::new()));
+    if let Value::Table(content) = entry {
+        // The two say the same thing in two ways: the one set last counts.
+        let rival = match (section, key) {
+            ("run", "epochs") => Some("updates"),
+            ("run", "updates") => Some("epochs"),
+            ("model", "name") => Some("path"),
+            ("model", "path") => Some("name"),
+            _ => None,
+        };
+        if let Some(rival) = rival {
+            content.remove(rival);
+        }
+        content.insert(key.to_owned(), value);
+    }
+}
+
+fn resolve(mut table: Table) -> Result<Config, ConfigError> {
+    for section in ["model", "data", "algorithm", "sampling", "optimiser", "run", "eval", "verifier", "engine"] {
+        table
+            .entry(section)
+            .or_insert_with(|| Value::Table(Table::new()));
+    }
+    if let Some(Value::Table(algorithm)) = table.get_mut("algorithm") {
+        resolve_algorithm(algorithm)?;
+    }
+    let mut config: Config = Value::Table(table)
+        .try_into()
+        .map_err(|error: toml::de::Error| syntax("the recipe", &error))?;
+    if config.run.epochs.is_none() && config.run.updates.is_none() {
+        config.run.epochs = Some(3);
+    }
+    validate::check(&config)?;
+    Ok(config)
+}
+
+/// Fills in the preset's knobs where the recipe does not set them itself, and the paper's sizes.
+fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
+    let preset = match algorithm.get("preset").and_then(Value::as_str) {
+        Some(name) => Preset::named(name).ok_or_else(|| no_such("preset", name, &Preset::NAMES))?,
+        None => Preset::RapidPaper,
+    };
+    for (key, names) in [("factor", &Factor::NAMES[..]), ("baseline", &Baseline::NAMES[..])] {
+        if let Some(name) = algorithm.get(key).and_then(Value::as_str)
+            && !names.contains(&name)
+        {
+            return Err(no_such(key, name, names));
+        }
+    }
+    let estimator = preset.estimator();
+    let mut default = |key: &str, value: Value| {
+        algorithm.entry(key).or_insert(value);
+    };
+    default("preset", Value::String(preset.name().into()));
+    default("factor", Value::String(estimator.factor.name().into()));
+    default("baseline", Value::String(estimator.baseline.name().into()));
+    default("eta", Value::Float(estimator.eta));
+    default("group_size", Value::Integer(4));
+    default("n_step", Value::Integer(32));
+    default("h", Value::Integer(if preset == Preset::Pg { 1 } else { 4 }));
+    Ok(())
+}
+
+fn no_such(key: &str, name: &str, names: &[&str]) -> ConfigError {
+    ConfigError::Value {
+        key: format!("algorithm.{key}"),
+        reason: format!("this version has no `{name}`; it has {}", names.join(", ")),
+    }
+}
+
+fn syntax(origin: &str, error: &toml::de::Error) -> ConfigError {
+    ConfigError::Syntax {
+        origin: origin.to_owned(),
+        reason: error.to_string().trim_end().replace('\n', " "),
+    }
+}

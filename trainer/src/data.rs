@@ -1,0 +1,178 @@
+//! Tasks as prompts, the order they come in, and the phases they are cut into.
+
+mod schedule;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datasets::{Dataset, DatasetError, Task, Template};
+use engine::EngineError;
+
+use crate::config;
+use crate::policy::Policy;
+
+pub use schedule::{Phase, Schedule, Slot};
+
+/// A task as the model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    /// The problem, and what decides.
+    pub task: Arc<Task>,
+    /// The text in front of the completion; it goes to the verifier too.
+    pub text: Arc<str>,
+    /// Its token ids.
+    pub tokens: Arc<[u32]>,
+}
+
+/// Why there are no prompts.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The data set cannot be had.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// The template cannot be had.
+    #[error("`data.template`: {0}")]
+    Template(String),
+    /// The engine could not make tokens of a prompt.
+    #[error("the prompt of task {task} cannot be tokenised: {source}")]
+    Tokens {
+        /// The task's id.
+        task: String,
+        /// What the engine said.
+        source: EngineError,
+    },
+    /// Nothing is left to train on.
+    #[error("no training task of {dataset} is left: {left_out} have prompts of more than {limit} tokens. Raise `data.max_prompt_tokens`, or train a model with a longer context")]
+    Nothing {
+        /// The data set.
+        dataset: String,
+        /// Tasks left out.
+        left_out: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The split is empty.
+    #[error("the data set {0} has no training tasks; give one that has a `train` split")]
+    Empty(String),
+}
+
+/// How tasks become prompts.
+#[derive(Debug, Clone)]
+pub struct Asking {
+    template: Template,
+    chat: bool,
+    stop: Vec<String>,
+}
+
+impl Asking {
+    /// As a recipe says: `auto`, a template's name, or the path of a file that holds one.
+    ///
+    /// # Errors
+    /// [`DataError::Template`].
+    pub fn new(settings: &config::Data) -> Result<Self, DataError> {
+        let name = settings.template.as_str();
+        let template = if name == "auto" {
+            Template::for_dataset(&settings.dataset)
+        } else if Path::new(name).is_file() {
+            let text = std::fs::read_to_string(name)
+                .map_err(|error| DataError::Template(format!("{name} cannot be read: {error}")))?;
+            Template::parse(&text)
+                .map_err(|error| DataError::Template(format!("{name}: {error}")))?
+        } else {
+            Template::named(name).map_err(|error| DataError::Template(error.to_string()))?
+        };
+        let stop = settings.stop.clone().unwrap_or_else(|| template.stop.clone());
+        Ok(Self { template, chat: settings.chat, stop })
+    }
+
+    /// Texts that end a completion, besides the model's end-of-text tokens.
+    #[must_use]
+    pub fn stop_strings(&self) -> &[String] {
+        &self.stop
+    }
+
+    /// The prompt of a task.
+    ///
+    /// # Errors
+    /// [`DataError::Tokens`].
+    pub fn prompt(&self, policy: &dyn Policy, task: &Arc<Task>) -> Result<Prompt, DataError> {
+        let failed = |source| DataError::Tokens { task: task.id.clone(), source };
+        let mut text = self.template.render(task);
+        if self.chat {
+            text = policy.chat_prompt(&[("user".to_owned(), text)]).map_err(failed)?;
+        }
+        let mut tokens = policy.encode(&text, true).map_err(failed)?;
+        // Some chat templates write the BOS token that the tokenizer adds too.
+        if self.chat && tokens.len() > 1 && tokens[0] == tokens[1] {
+            tokens.remove(0);
+        }
+        Ok(Prompt { task: task.clone(), text: text.into(), tokens: tokens.into() })
+    }
+}
+
+/// A data set with its prompts made.
+#[derive(Debug, Clone)]
+pub struct Prompts {
+    /// To train on, in the data set's order.
+    pub train: Vec<Arc<Prompt>>,
+    /// Held out.
+    pub eval: Vec<Arc<Prompt>>,
+    /// Training tasks whose prompts are too long.
+    pub left_out: usize,
+    /// Held-out tasks whose prompts leave no room for an answer in the model's context; they are not evaluated.
+    pub eval_left_out: usize,
+    /// `(training id, evaluation id)` of questions that stand in both splits.
+    pub overlap: Vec<(String, String)>,
+}
+
+/// Reads the data set of a recipe, cut to its limits.
+///
+/// # Errors
+/// [`DataError::Dataset`], [`DataError::Empty`].
+pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset, DataError> {
+    let mut dataset = datasets::open(&config.data.dataset, data_dir)?;
+    if let Some(limit) = config.data.train_limit {
+        dataset.train.truncate(limit);
+    }
+    if let Some(limit) = config.eval.limit {
+        dataset.eval.truncate(limit);
+    }
+    if dataset.train.is_empty() {
+        return Err(DataError::Empty(config.data.dataset.clone()));
+    }
+    Ok(dataset)
+}
+
+impl Prompts {
+    /// Makes the prompts of a data set. Those too long are left out, with a count.
+    ///
+    /// # Errors
+    /// [`DataError`]; [`DataError::Nothing`] where no training task is left.
+    pub fn new(config: &config::Config, dataset: Dataset, policy: &dyn Policy) -> Result<Self, DataError> {
+        let asking = Asking::new(&config.data)?;
+        let overlap = datasets::overlap(&dataset);
+        let room = |max_tokens: usize| policy.context().saturating_sub(max_tokens);
+        let limit = config.data.max_prompt_tokens.min(room(config.sampling.max_tokens));
+        let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
+        let (train, left_out) = make(&asking, policy, dataset.train, limit)?;
+        let (eval, eval_left_out) = make(&asking, policy, dataset.eval, eval_limit)?;
+        if train.is_empty() {
+            return Err(DataError::Nothing { dataset: dataset.name, left_out, limit });
+        }
+        Ok(Self { train, eval, left_out, eval_left_out, overlap })
+    }
+}
+
+/// The prompts of at most `limit` tokens, and the number of the others.
+fn make(asking: &Asking, policy: &dyn Policy, tasks: Vec<Task>, limit: usize) -> Result<(Vec<Arc<Prompt>>, usize), DataError> {
+    let all = tasks.len();
+    let mut prompts = Vec::with_capacity(all);
+    for task in tasks {
+        let prompt = asking.prompt(policy, &Arc::new(task))?;
+        if (1..=limit).contains(&prompt.tokens.len()) {
+            prompts.push(Arc::new(prompt));
+        }
+    }
+    let left_out = all - prompts.len();
+    Ok((prompts, left_out))
+}

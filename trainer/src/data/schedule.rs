@@ -1,0 +1,178 @@
+//! Which prompts each inference phase and each update gets: a pure function of the seed and of the sizes.
+
+use crate::config::Config;
+use crate::seed;
+
+/// The whole course of a run. Prompts are asked epoch after epoch, each epoch in an order of its own; phases and updates cut this one
+/// long list, so only the last phase, and in it the last update, may be shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    seed: u64,
+    /// Training prompts.
+    tasks: usize,
+    /// Prompts asked in all.
+    asked: usize,
+    /// Prompts an update.
+    per_update: usize,
+    /// H: updates a phase.
+    updates_per_phase: usize,
+}
+
+/// One asking of one prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Slot {
+    /// The epoch, from 0.
+    pub epoch: usize,
+    /// Index of the training prompt.
+    pub prompt: usize,
+}
+
+/// An inference phase: the prompts of its updates, one mini-batch after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Updates done before it.
+    pub first_update: usize,
+    /// The prompts of each of its updates.
+    pub updates: Vec<Vec<Slot>>,
+}
+
+impl Schedule {
+    /// The course of a recipe over `tasks` training prompts (at least one).
+    #[must_use]
+    pub fn new(config: &Config, tasks: usize) -> Self {
+        let per_update = config.prompts_per_update();
+        let asked = match config.run.updates {
+            Some(updates) => updates * per_update,
+            None => config.run.epochs.unwrap_or(1) * tasks,
+        };
+        Self {
+            seed: config.run.seed,
+            tasks,
+            asked,
+            per_update,
+            updates_per_phase: config.algorithm.h,
+        }
+    }
+
+    /// Optimiser updates in all.
+    #[must_use]
+    pub fn updates(&self) -> usize {
+        self.asked.div_ceil(self.per_update)
+    }
+
+    /// Inference phases in all.
+    #[must_use]
+    pub fn phases(&self) -> usize {
+        self.updates().div_ceil(self.updates_per_phase)
+    }
+
+    /// Prompts asked in all.
+    #[must_use]
+    pub fn prompts(&self) -> usize {
+        self.asked
+    }
+
+    /// Number of the phase that holds the update after `done` updates.
+    #[must_use]
+    pub fn phase_of(&self, done: usize) -> usize {
+        done / self.updates_per_phase
+    }
+
+    /// The phase of this number; its updates are empty from [`Schedule::phases`] on.
+    #[must_use]
+    pub fn phase(&self, index: usize) -> Phase {
+        let first_update = index * self.updates_per_phase;
+        let last_update = (first_update + self.updates_per_phase).min(self.updates());
+        let mut orders = Orders { seed: self.seed, tasks: self.tasks, known: None };
+        let updates = (first_update..last_update)
+            .map(|update| {
+                let from = update * self.per_update;
+                let to = (from + self.per_update).min(self.asked);
+                (from..to).map(|position| orders.slot(position)).collect()
+            })
+            .collect();
+        Phase { index, first_update, updates }
+    }
+}
+
+impl Phase {
+    /// All its prompts, in order.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.updates.iter().flatten().copied()
+    }
+}
+
+/// Permutations, remembered while positions stay in one epoch.
+struct Orders {
+    seed: u64,
+    tasks: usize,
+    known: Option<(usize, Vec<usize>)>,
+}
+
+impl Orders {
+    fn slot(&mut self, position: usize) -> Slot {
+        let epoch = position / self.tasks;
+        let within = position % self.tasks;
+        let order = match self.known.take() {
+            Some((known, order)) if known == epoch => order,
+            _ => seed::permutation(self.seed, epoch, self.tasks),
+        };
+        let prompt = order[within];
+        self.known = Some((epoch, order));
+        Slot { epoch, prompt }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn schedule(asked: usize, tasks: usize, per_update: usize, h: usize) -> Schedule {
+        Schedule { seed: 3, tasks, asked, per_update, updates_per_phase: h }
+    }
+
+    proptest! {
+        #[test]
+        fn each_epoch_asks_each_prompt_once_and_only_the_last_phase_is_shorter(
+            tasks in 1usize..40, epochs in 1usize..4, per_update in 1usize..9, h in 1usize..5,
+        ) {
+            let course = schedule(tasks * epochs, tasks, per_update, h);
+            let phases: Vec<Phase> = (0..course.phases()).map(|i| course.phase(i)).collect();
+            let mut counts: HashMap<Slot, usize> = HashMap::new();
+            for slot in phases.iter().flat_map(Phase::slots) {
+                *counts.entry(slot).or_default() += 1;
+            }
+            prop_assert_eq!(counts.len(), tasks * epochs);
+            prop_assert!(counts.values().all(|count| *count == 1));
+            for phase in &phases[..phases.len() - 1] {
+                prop_assert_eq!(phase.updates.len(), h);
+                prop_assert!(phase.updates.iter().all(|update| update.len() == per_update));
+            }
+            let last = &phases[phases.len() - 1];
+            prop_assert!(!last.updates.is_empty() && last.updates.iter().all(|update| !update.is_empty()));
+            prop_assert_eq!(last.first_update + last.updates.len(), course.updates());
+        }
+
+        #[test]
+        fn every_update_lies_in_the_phase_that_is_named_for_it(asked in 1usize..200, tasks in 1usize..40, per_update in 1usize..9, h in 1usize..5) {
+            let course = schedule(asked, tasks, per_update, h);
+            for done in 0..course.updates() {
+                let phase = course.phase(course.phase_of(done));
+                prop_assert!(phase.first_update <= done && done < phase.first_update + phase.updates.len());
+            }
+            prop_assert!(course.phase(course.phases()).updates.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_longer_run_begins_like_a_shorter_one() {
+        let (short, long) = (schedule(24, 10, 4, 2), schedule(240, 10, 4, 2));
+        assert_eq!(short.phase(1), long.phase(1));
+    }
+}

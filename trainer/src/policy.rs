@@ -1,0 +1,94 @@
+//! What the trainer needs of a model: the engine has it, and so do the small exact policies of the tests.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+use engine::{
+    AdamW, Completion, Engine, EngineError, GenerateRequest, Group, Objective, StepReport,
+};
+
+/// A model that can be sampled from and trained. The methods block; see [`Engine`] for what each promises.
+pub trait Policy: Send + Sync {
+    /// As [`Engine::generate`].
+    fn generate(
+        &self,
+        requests: Vec<GenerateRequest>,
+    ) -> mpsc::Receiver<Result<Completion, EngineError>>;
+
+    /// As [`Engine::step`].
+    fn step(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+        objective: Objective,
+        adamw: AdamW,
+    ) -> Result<StepReport, EngineError>;
+
+    /// As [`Engine::save_model`].
+    fn save_model(&self, folder: PathBuf) -> Result<(), EngineError>;
+
+    /// As [`Engine::save_state`].
+    fn save_state(&self, file: PathBuf) -> Result<(), EngineError>;
+
+    /// As [`Engine::load_state`].
+    fn load_state(&self, file: PathBuf) -> Result<(), EngineError>;
+
+    /// As [`Engine::encode`].
+    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError>;
+
+    /// As [`Engine::chat_prompt`].
+    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError>;
+
+    /// As [`Engine::stop_tokens`].
+    fn stop_tokens(&self) -> Vec<u32>;
+
+    /// Longest sequence, in tokens.
+    fn context(&self) -> usize;
+}
+
+impl Policy for Engine {
+    fn generate(
+        &self,
+        requests: Vec<GenerateRequest>,
+    ) -> mpsc::Receiver<Result<Completion, EngineError>> {
+        Engine::generate(self, requests)
+    }
+
+    fn step(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+        objective: Objective,
+        adamw: AdamW,
+    ) -> Result<StepReport, EngineError> {
+        Engine::step(self, groups, temperature, objective, adamw)
+    }
+
+    fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
+        Engine::save_model(self, folder)
+    }
+
+    fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
+        Engine::save_state(self, file)
+    }
+
+    fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
+        Engine::load_state(self, file)
+    }
+
+    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
+        Engine::encode(self, text, special)
+    }
+
+    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
+        Engine::chat_prompt(self, messages)
+    }
+
+    fn stop_tokens(&self) -> Vec<u32> {
+        Engine::stop_tokens(self)
+    }
+
+    fn context(&self) -> usize {
+        self.info().context
+    }
+}

@@ -1,0 +1,115 @@
+//! `report.html`, and CSV beside it, for one run or several side by side.
+//!
+//! ```text
+//! run_data ──▶ table, curves ──▶ chart ──▶ page
+//!        └───▶ samples ────────────────────┘
+//! ```
+//!
+//! The page needs nothing from elsewhere; what a model wrote stands in it as text only ([`escape`]).
+
+pub mod chart;
+mod curves;
+mod escape;
+mod page;
+pub mod run_data;
+mod samples;
+pub mod table;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::aside::Aside;
+
+pub use run_data::{RunData, RunError};
+pub use table::Comparison;
+
+/// Why a report could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{path} cannot be written: {source}")]
+pub struct WriteError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Writes `report.html`, `report-before-after.csv` and `report-metrics.csv` into a folder, which is made where there is none;
+/// returns the page's path.
+///
+/// # Errors
+/// [`WriteError`]; each file is either written whole or left as it was.
+pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
+    let compared: Vec<(&str, Comparison)> =
+        runs.iter().filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?))).collect();
+    let tables = [("report-before-after.csv", table::csv_table(&compared)), ("report-metrics.csv", metrics_csv(runs))];
+    std::fs::create_dir_all(folder).map_err(|source| WriteError { path: folder.to_owned(), source })?;
+    for (name, text) in &tables {
+        replace(&folder.join(name), text)?;
+    }
+    let page = folder.join("report.html");
+    replace(&page, &page::render(runs, &tables.each_ref().map(|(name, _)| *name)))?;
+    Ok(page)
+}
+
+fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
+    Aside::create(path)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.finish()
+        })
+        .map_err(|source| WriteError { path: path.to_owned(), source })
+}
+
+/// Every number of every update: a row an update, a column a quantity.
+fn metrics_csv(runs: &[RunData]) -> String {
+    let rows: Vec<(&str, Vec<(String, String)>)> = runs
+        .iter()
+        .flat_map(|run| {
+            let timings = |step: usize| run.timings.iter().find(|timing| timing.step == step);
+            run.steps.iter().map(move |step| {
+                let mut fields = flat(step);
+                if let Some(timing) = timings(step.step) {
+                    fields.extend(flat(timing).into_iter().filter(|(name, _)| name != "step").map(|(name, v)| (format!("time.{name}"), v)));
+                }
+                (run.name.as_str(), fields)
+            })
+        })
+        .collect();
+    let columns: BTreeSet<&str> =
+        rows.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).filter(|name| *name != "step").collect();
+    let mut out = String::from("run,step");
+    for column in &columns {
+        let _ = write!(out, ",{}", escape::csv(column));
+    }
+    out.push('\n');
+    for (run, fields) in &rows {
+        out.push_str(&escape::csv(run));
+        for column in std::iter::once(&"step").chain(&columns) {
+            let value = fields.iter().find(|(name, _)| name == column).map_or("", |(_, value)| value);
+            let _ = write!(out, ",{}", escape::csv(value));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// A record's numbers by name; those of a map as `map.key`.
+fn flat(record: &impl Serialize) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    if let Ok(serde_json::Value::Object(object)) = serde_json::to_value(record) {
+        for (name, value) in object {
+            match value {
+                serde_json::Value::Object(inner) => {
+                    fields.extend(inner.into_iter().map(|(key, value)| (format!("{name}.{key}"), value.to_string())));
+                }
+                value => fields.push((name, value.to_string())),
+            }
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! What a run folder holds, read for a report. A run that is still going, or was killed in the middle of a line, reads too.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use crate::config::Config;
+use crate::eval::Record;
+use crate::run::record::{EvalRecord, StepRecord, StepTimings};
+
+/// One run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunData {
+    /// The folder's name.
+    pub name: String,
+    /// The folder.
+    pub folder: PathBuf,
+    /// `config.toml` as it stands.
+    pub config_text: String,
+    /// The same, parsed; `None` where another version wrote it.
+    pub config: Option<Config>,
+    /// One an update.
+    pub steps: Vec<StepRecord>,
+    /// One an update.
+    pub timings: Vec<StepTimings>,
+    /// One an evaluation during training.
+    pub evals: Vec<EvalRecord>,
+    /// Samples of the held-out tasks at the first evaluation; empty where there was none.
+    pub before: Vec<Record>,
+    /// Samples of the same tasks at the last evaluation; empty where there was no second one.
+    pub after: Vec<Record>,
+    /// Training samples of the first phase that was recorded.
+    pub first: Vec<Record>,
+    /// Training samples of the last phase that was recorded.
+    pub last: Vec<Record>,
+}
+
+/// Why a run cannot be reported on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Not a run folder.
+    #[error("{0} is not a run folder: it has no config.toml; give a folder that `rapid train` or `rapid quickstart` made")]
+    NotARun(PathBuf),
+    /// A file cannot be read.
+    #[error("{path} cannot be read: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line is not what the file should hold.
+    #[error("{path}, line {line} is not a record of this file ({reason}); the file was changed, or a different version of rapid wrote it")]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What the parser said.
+        reason: String,
+    },
+}
+
+impl RunData {
+    /// Reads a run folder.
+    ///
+    /// # Errors
+    /// [`RunError`]; files that a young run does not have yet count as empty.
+    pub fn read(folder: &Path) -> Result<Self, RunError> {
+        let config_file = folder.join("config.toml");
+        if !config_file.is_file() {
+            return Err(RunError::NotARun(folder.to_owned()));
+        }
+        let config_text = fs::read_to_string(&config_file).map_err(|source| RunError::Io { path: config_file, source })?;
+        let samples = folder.join("samples");
+        let phases = numbered(&samples, "phase-");
+        let evaluations = numbered(&samples, "eval-");
+        let of = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
+        let full = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        Ok(Self {
+            name: full.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned()),
+            folder: folder.to_owned(),
+            config: toml::from_str(&config_text).ok(),
+            config_text,
+            steps: lines(&folder.join("metrics.jsonl"))?,
+            timings: lines(&folder.join("timings.jsonl"))?,
+            evals: lines(&folder.join("eval.jsonl"))?,
+            before: of(evaluations.first())?,
+            after: of(evaluations.last().filter(|_| evaluations.len() > 1))?,
+            first: of(phases.first())?,
+            last: of(phases.last().filter(|_| phases.len() > 1))?,
+        })
+    }
+}
+
+/// `PREFIX<number>.jsonl` files of a folder in order of their numbers.
+fn numbered(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let mut files: Vec<(u64, PathBuf)> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.path();
+            let number = path.file_name()?.to_str()?.strip_prefix(prefix)?.strip_suffix(".jsonl")?.parse().ok()?;
+            Some((number, path))
+        })
+        .collect();
+    files.sort();
+    files.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The records of a JSON Lines file; none where there is no such file. A last line without its end was being written, and is left out.
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
+    let text = match fs::read(path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(RunError::Io { path: path.to_owned(), source }),
+    };
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            serde_json::from_str(line).map_err(|error| RunError::Record {
+                path: path.to_owned(),
+                line: number + 1,
+                reason: error.to_string(),
+            })
+        })
+        .collect()
+}

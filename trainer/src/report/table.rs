@@ -1,0 +1,212 @@
+//! The table before and after training: for the terminal, for the page, and as CSV.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::eval::{self, Reading, Record};
+use crate::passk::{self, Counts, Estimate};
+
+use super::escape::{csv, html};
+use super::run_data::RunData;
+
+/// Seed of the bootstrap: the same samples always give the same interval.
+const SEED: u64 = 0;
+
+/// A Pass@k before and after.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// `Pass@1`, `Pass@8, any form`, …
+    pub label: String,
+    /// Over the held-out tasks, before training.
+    pub before: Estimate,
+    /// Over the same tasks after it.
+    pub after: Estimate,
+    /// After − before, paired by task.
+    pub gain: Estimate,
+}
+
+/// A run's figures before and after.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Comparison {
+    /// One a Pass@k and reading.
+    pub rows: Vec<Row>,
+    /// Held-out tasks.
+    pub tasks: usize,
+    /// Samples a task.
+    pub samples: usize,
+    /// Mean length of a completion in tokens, before and after.
+    pub tokens: (f64, f64),
+    /// Share of completions cut off at the limit, before and after.
+    pub truncated: (f64, f64),
+    /// Samples without a verdict, before and after.
+    pub masked: (usize, usize),
+}
+
+type ByTask = BTreeMap<String, Counts>;
+
+impl Comparison {
+    /// Of the samples before and after, else of the first and the last evaluation during training. `None` where there are no two.
+    pub fn of(run: &RunData) -> Option<Self> {
+        if !run.before.is_empty() && !run.after.is_empty() {
+            return Some(Self::of_records(&run.before, &run.after));
+        }
+        let (first, last) = (run.evals.first()?, run.evals.last()?);
+        if run.evals.len() < 2 {
+            return None;
+        }
+        let ks: Vec<usize> = last.pass_at.keys().copied().collect();
+        Some(Self {
+            rows: rows(&ks, "", &first.tasks, &last.tasks),
+            tasks: last.tasks.len(),
+            samples: last.samples,
+            tokens: (first.length_mean, last.length_mean),
+            truncated: (first.truncated, last.truncated),
+            masked: (first.masked, last.masked),
+        })
+    }
+
+    /// Of two sets of samples of the same tasks.
+    pub fn of_records(before: &[Record], after: &[Record]) -> Self {
+        let counts = |records, reading| -> ByTask { eval::counts(records, reading).into_iter().collect() };
+        let samples = after.iter().map(|record| record.sample.sample + 1).max().unwrap_or(0);
+        let ks: Vec<usize> = if samples > 1 { vec![1, samples] } else { vec![1] };
+        let strict = (counts(before, Reading::Strict), counts(after, Reading::Strict));
+        let mut table = rows(&ks, "", &strict.0, &strict.1);
+        if after.iter().any(|record| record.any_form.is_some()) {
+            table.extend(rows(&ks, ", any form", &counts(before, Reading::AnyForm), &counts(after, Reading::AnyForm)));
+        }
+        let (b, a) = (eval::summary(before, &[]), eval::summary(after, &[]));
+        Self {
+            rows: table,
+            tasks: strict.1.len(),
+            samples,
+            tokens: (b.mean_tokens, a.mean_tokens),
+            truncated: (b.truncated, a.truncated),
+            masked: (b.masked, a.masked),
+        }
+    }
+
+    /// For the terminal.
+    pub fn text(&self) -> String {
+        let mut lines = vec![["".into(), "before".into(), "after".into(), "after − before (95% interval)".into()]];
+        for row in &self.rows {
+            let gain = format!("{} points ({} to {})", points(row.gain.mean), points(row.gain.low), points(row.gain.high));
+            lines.push([row.label.clone(), percent(row.before.mean), percent(row.after.mean), gain]);
+        }
+        let number = |value: f64| format!("{value:.1}");
+        lines.push(["mean length, tokens".into(), number(self.tokens.0), number(self.tokens.1), String::new()]);
+        lines.push(["cut off at the limit".into(), percent(self.truncated.0), percent(self.truncated.1), String::new()]);
+        if self.masked != (0, 0) {
+            lines.push(["without a verdict".into(), self.masked.0.to_string(), self.masked.1.to_string(), String::new()]);
+        }
+        let wide = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let (label, before, after) = (wide(0), wide(1), wide(2));
+        let mut out = String::new();
+        for [a, b, c, d] in &lines {
+            let line = format!("{a:<label$}   {b:>before$}   {c:>after$}   {d}");
+            let _ = writeln!(out, "  {}", line.trim_end());
+        }
+        out
+    }
+}
+
+/// One row a k for which both sides have samples.
+fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
+    let (b, a): (Vec<Counts>, Vec<Counts>) =
+        before.iter().filter_map(|(task, counts)| Some((*counts, *after.get(task)?))).unzip();
+    ks.iter()
+        .filter_map(|&k| {
+            Some(Row {
+                label: format!("Pass@{k}{suffix}"),
+                before: passk::pass_at(&b, k, SEED)?,
+                after: passk::pass_at(&a, k, SEED)?,
+                gain: passk::paired_difference(&b, &a, k, SEED)?,
+            })
+        })
+        .collect()
+}
+
+/// `18.8%`.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+/// A difference of shares in points, with its sign: `+16.2`, `−1.0`.
+pub(super) fn points(difference: f64) -> String {
+    let text = format!("{:+.1}", difference * 100.0);
+    if text == "-0.0" { "+0.0".into() } else { text.replace('-', "\u{2212}") }
+}
+
+/// The table of one run or several as HTML.
+pub(super) fn html_table(runs: &[(&str, Comparison)]) -> String {
+    let named = runs.len() > 1;
+    let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
+    if named {
+        out.push_str("<th>run</th>");
+    }
+    out.push_str("<th></th><th class=\"num\">before</th><th class=\"num\">after</th><th class=\"num\">after − before</th><th class=\"num\">95% interval</th></tr></thead>");
+    for (name, comparison) in runs {
+        out.push_str("<tbody>");
+        let plain = [
+            ("mean length, tokens".to_owned(), format!("{:.1}", comparison.tokens.0), format!("{:.1}", comparison.tokens.1)),
+            ("cut off at the limit".to_owned(), percent(comparison.truncated.0), percent(comparison.truncated.1)),
+            ("without a verdict".to_owned(), comparison.masked.0.to_string(), comparison.masked.1.to_string()),
+        ];
+        let height = comparison.rows.len() + plain.len();
+        let mut lead = named.then(|| format!("<th class=\"run\" rowspan=\"{height}\">{}</th>", html(name)));
+        for row in &comparison.rows {
+            let class = if row.gain.low > 0.0 {
+                "num up"
+            } else if row.gain.high < 0.0 {
+                "num down"
+            } else {
+                "num"
+            };
+            let _ = write!(
+                out,
+                "<tr>{}<th scope=\"row\">{}</th><td class=\"num\">{}<small>{}</small></td><td class=\"num\">{}<small>{}</small></td>\
+                 <td class=\"{class}\">{}</td><td class=\"num\">{} to {}</td></tr>",
+                lead.take().unwrap_or_default(),
+                html(&row.label),
+                percent(row.before.mean),
+                interval(&row.before),
+                percent(row.after.mean),
+                interval(&row.after),
+                points(row.gain.mean),
+                points(row.gain.low),
+                points(row.gain.high)
+            );
+        }
+        for (label, before, after) in plain {
+            let _ = write!(
+                out,
+                "<tr class=\"quiet\">{}<th scope=\"row\">{label}</th><td class=\"num\">{before}</td><td class=\"num\">{after}</td><td></td><td></td></tr>",
+                lead.take().unwrap_or_default()
+            );
+        }
+        out.push_str("</tbody>");
+    }
+    out.push_str("</table></div>\n");
+    out
+}
+
+fn interval(estimate: &Estimate) -> String {
+    format!("{:.1} – {:.1}", estimate.low * 100.0, estimate.high * 100.0)
+}
+
+/// The table as CSV, shares as numbers of 1.
+pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
+    let mut out = String::from(
+        "run,measure,tasks,samples,before,before_low,before_high,after,after_low,after_high,gain,gain_low,gain_high\n",
+    );
+    for (name, comparison) in runs {
+        for row in &comparison.rows {
+            let _ = write!(out, "{},{},{},{}", csv(name), csv(&row.label), row.gain.tasks, comparison.samples);
+            for estimate in [&row.before, &row.after, &row.gain] {
+                let _ = write!(out, ",{},{},{}", estimate.mean, estimate.low, estimate.high);
+            }
+            out.push('\n');
+        }
+    }
+    out
+}

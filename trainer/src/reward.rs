@@ -1,0 +1,281 @@
+//! Rewards from a verifier: batches, a bound on what is in flight, patience, and masks.
+//!
+//! An infrastructure failure is not a wrong answer: what stays without a verdict gets no reward at all, and the trainer leaves it out.
+
+mod start;
+mod wire;
+
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use datasets::Task;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
+
+use crate::config;
+
+/// First pause before asking again; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Longest pause, unless the verifier asks for a longer one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// A verifier that does not answer is spoken of this often.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// One completion to judge.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Its task.
+    pub task: Arc<Task>,
+    /// The prompt as the model saw it.
+    pub prompt: Arc<str>,
+    /// The completion's text.
+    pub completion: String,
+}
+
+/// A verdict, or the mark that there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// `None` masks the sample: nothing is known about it.
+    pub reward: Option<f64>,
+    /// As the verifier said; [`Verdict::Unavailable`] where it could not.
+    pub verdict: Verdict,
+    /// First failing test, extracted answer, messages; the reason, where masked.
+    pub detail: serde_json::Value,
+    /// Tests passed, for code only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<u32>,
+    /// Tests in all, for code only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u32>,
+}
+
+/// Why there can be no rewards: nothing that waiting would mend.
+#[derive(Debug, thiserror::Error)]
+pub enum RewardError {
+    /// No address.
+    #[error("no verifier is set: give its address with --verifier URL or as `verifier.url`; `rapid-verifier serve` prints it")]
+    NoUrl,
+    /// The verifier cannot be spoken to, or refused.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A grader that the tasks need will never judge.
+    #[error("the verifier at {url} cannot judge {kind} tasks: {reason}. Training would have no rewards; mend it there (`rapid-verifier doctor` says how) and start again")]
+    Grader {
+        /// The verifier.
+        url: String,
+        /// `math`, `code` or `lean`.
+        kind: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// A grader was being prepared for longer than the patience.
+    #[error("the verifier at {url} is still preparing its {kind} grader after {waited} s; raise `verifier.patience_s`, or see its log")]
+    Preparing {
+        /// The verifier.
+        url: String,
+        /// `math`, `code` or `lean`.
+        kind: &'static str,
+        /// Seconds.
+        waited: u64,
+    },
+    /// The verifier does not have the data set, and the task cannot travel whole.
+    #[error("the verifier does not have task {task}, and it cannot be sent along ({reason}); start the verifier with the data folder (`rapid-verifier serve --data-dir DIR`)")]
+    Unknown {
+        /// The task's id.
+        task: String,
+        /// What is lost on the way.
+        reason: &'static str,
+    },
+}
+
+/// A verifier, and how patiently it is asked. Cheap to clone; clones share the bound on requests in flight.
+#[derive(Clone)]
+pub struct RewardClient {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    batch: usize,
+    patience: Duration,
+    in_flight: Semaphore,
+    /// Whether tasks are sent by id; whole, otherwise.
+    named: AtomicBool,
+}
+
+impl RewardClient {
+    /// A client as the recipe's `[verifier]` says. Nothing is sent. Tasks go by id until [`RewardClient::start`] or a refusal says that the
+    /// verifier does not have them.
+    ///
+    /// # Errors
+    /// [`RewardError::NoUrl`], and an address that no verifier can have.
+    pub fn new(settings: &config::Verifier) -> Result<Self, RewardError> {
+        let url = settings.url.as_ref().ok_or(RewardError::NoUrl)?;
+        let token = std::env::var(&settings.token_env).ok().filter(|token| !token.is_empty());
+        Ok(Self {
+            inner: Arc::new(Inner {
+                client: Client::new(url, token)?,
+                batch: settings.batch.max(1),
+                patience: Duration::from_secs(settings.patience_s),
+                in_flight: Semaphore::new(settings.in_flight.max(1)),
+                named: AtomicBool::new(true),
+            }),
+        })
+    }
+
+    /// Most completions in one request.
+    #[must_use]
+    pub fn batch(&self) -> usize {
+        self.inner.batch
+    }
+
+    /// The verifier's address.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.inner.client.url()
+    }
+
+    /// Judges completions, in their order. Requests hold at most [`RewardClient::batch`] of them. What the verifier cannot judge now is asked again, with growing pauses,
+    /// until patience ends; then it is masked.
+    ///
+    /// # Errors
+    /// [`RewardError`], where asking again is no use.
+    pub async fn judge(&self, asks: Vec<Ask>) -> Result<Vec<Judged>, RewardError> {
+        let batches = asks.chunks(self.inner.batch).map(|batch| self.judge_batch(batch));
+        let judged = futures::future::try_join_all(batches).await?;
+        Ok(judged.into_iter().flatten().collect())
+    }
+
+    async fn judge_batch(&self, asks: &[Ask]) -> Result<Vec<Judged>, RewardError> {
+        let mut judged: Vec<Option<Judged>> = vec![None; asks.len()];
+        let mut trouble = Trouble::default();
+        // Halved where the verifier finds a request too large.
+        let mut size = self.inner.batch;
+        loop {
+            let open: Vec<usize> = (0..asks.len()).filter(|i| judged[*i].is_none()).take(size).collect();
+            if open.is_empty() {
+                return Ok(judged.into_iter().flatten().collect());
+            }
+            let named = self.inner.named.load(Ordering::Relaxed);
+            let items = open.iter().map(|i| wire::item(*i, &asks[*i], named)).collect::<Result<Vec<_>, _>>()?;
+            match self.verify(&items).await {
+                Ok(answers) => {
+                    let progress = take(&mut judged, &open, answers, self.inner.patience.is_zero());
+                    if progress {
+                        trouble = Trouble::default();
+                    }
+                    if open.iter().any(|i| judged[*i].is_none()) {
+                        let reason = "it answers `unavailable` for now".to_owned();
+                        self.wait_or_mask(&mut trouble, reason, None, &mut judged).await;
+                    }
+                }
+                Err(error) if status(&error) == Some(413) && open.len() > 1 => size = open.len() / 2,
+                Err(error) if status(&error) == Some(422) && named => {
+                    tracing::warn!("the verifier does not know a task by its id ({error}); tasks are sent along from here on");
+                    self.inner.named.store(false, Ordering::Relaxed);
+                }
+                Err(error) if error.retryable() => {
+                    self.wait_or_mask(&mut trouble, error.to_string(), error.retry_after(), &mut judged).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn verify(&self, items: &[Item]) -> Result<Vec<Judgement>, ClientError> {
+        // The semaphore is never closed; without a permit the bound would not hold, but nothing else would break.
+        let _permit = self.inner.in_flight.acquire().await;
+        self.inner.client.verify(items).await
+    }
+
+    /// Pauses before the next try, or, where patience has ended, masks what has no verdict.
+    async fn wait_or_mask(&self, trouble: &mut Trouble, reason: String, asked: Option<Duration>, judged: &mut [Option<Judged>]) {
+        let left = self.inner.patience.saturating_sub(trouble.lasted());
+        if left.is_zero() {
+            tracing::warn!("{}: no verdict within {} s ({reason}); samples are masked", self.url(), self.inner.patience.as_secs());
+            for open in judged.iter_mut().filter(|judged| judged.is_none()) {
+                *open = Some(masked(&reason));
+            }
+            return;
+        }
+        if trouble.worth_a_word() {
+            tracing::warn!("{}: {reason}; asking again for up to {} s", self.url(), left.as_secs());
+        }
+        tokio::time::sleep(trouble.pause(asked).min(left)).await;
+    }
+}
+
+/// Puts answers in their places; whether any of them is a verdict. Those to be asked for again stay open, unless there is no patience at all.
+fn take(judged: &mut [Option<Judged>], open: &[usize], answers: Vec<Judgement>, at_once: bool) -> bool {
+    let mut progress = false;
+    for (i, answer) in open.iter().zip(answers) {
+        let unavailable = answer.verdict == Verdict::Unavailable || answer.reward.is_none();
+        if unavailable && answer.retryable && !at_once {
+            continue;
+        }
+        progress |= !unavailable;
+        judged[*i] = Some(Judged {
+            reward: if unavailable { None } else { answer.reward },
+            verdict: answer.verdict,
+            detail: answer.detail,
+            passed: answer.passed,
+            total: answer.total,
+        });
+    }
+    progress
+}
+
+fn masked(reason: &str) -> Judged {
+    Judged {
+        reward: None,
+        verdict: Verdict::Unavailable,
+        detail: serde_json::json!({ "reason": reason }),
+        passed: None,
+        total: None,
+    }
+}
+
+fn status(error: &ClientError) -> Option<u16> {
+    match error {
+        ClientError::Refused { problem, .. } => Some(problem.status),
+        _ => None,
+    }
+}
+
+/// A verifier that has not answered for a while.
+#[derive(Debug, Default)]
+struct Trouble {
+    since: Option<Instant>,
+    tries: u32,
+    spoken: Option<Instant>,
+}
+
+impl Trouble {
+    fn lasted(&mut self) -> Duration {
+        self.since.get_or_insert_with(Instant::now).elapsed()
+    }
+
+    /// Once at first, then now and then.
+    fn worth_a_word(&mut self) -> bool {
+        let due = self.spoken.is_none_or(|spoken| spoken.elapsed() >= REMINDER);
+        if due {
+            self.spoken = Some(Instant::now());
+        }
+        due
+    }
+
+    /// Doubles from try to try, between half and the whole of it by chance, so that clients that failed together do not come back together.
+    /// Never less than the server asked for.
+    fn pause(&mut self, asked: Option<Duration>) -> Duration {
+        let whole = FIRST_PAUSE.saturating_mul(1 << self.tries.min(10)).min(LONGEST_PAUSE);
+        self.tries += 1;
+        let chance = std::hash::RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64;
+        whole.mul_f64(0.5 + 0.5 * chance).max(asked.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests;

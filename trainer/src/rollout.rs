@@ -1,0 +1,293 @@
+//! An inference phase: completions are drawn from the policy, and go to the verifier as they finish, while others are still being drawn.
+//!
+//! Training and evaluation both sample through [`collect`].
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Completion, EngineError, Finish, GenerateRequest, Sampling};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::data::Prompt;
+use crate::policy::Policy;
+use crate::reward::{Ask, Judged, RewardClient, RewardError};
+use crate::stop::Stop;
+
+/// How long a finished completion may wait for others to share its request.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// A prompt and the seeds of the completions wanted of it.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// The prompt.
+    pub prompt: Arc<Prompt>,
+    /// One completion a seed.
+    pub seeds: Vec<u64>,
+}
+
+/// How completions are drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drawing {
+    /// Temperature and cut-offs.
+    pub sampling: Sampling,
+    /// Most tokens, the end token included.
+    pub max_tokens: usize,
+    /// Texts that end a completion, besides the model's end-of-text tokens.
+    pub stop_strings: Vec<String>,
+}
+
+/// A completion with its verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Token ids, the end token included.
+    pub tokens: Vec<u32>,
+    /// Log-probability of each token under the policy that drew it, at the sampling temperature.
+    pub logp: Vec<f32>,
+    /// Decoded text, cut before a stop string: what was judged.
+    pub text: String,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The verdict.
+    pub judged: Judged,
+}
+
+/// The completions of one prompt, in the order of their seeds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampledGroup {
+    /// The prompt.
+    pub prompt: Arc<Prompt>,
+    /// One a seed.
+    pub samples: Vec<Sample>,
+}
+
+/// What a phase gave, in the order of its queries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rollout {
+    /// One a query.
+    pub groups: Vec<SampledGroup>,
+    /// Until the last completion was drawn.
+    pub inference: Duration,
+    /// From then until the last verdict came: what judging cost beyond the drawing.
+    pub verify: Duration,
+}
+
+/// How far a phase has come.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Tally {
+    /// Completions wanted.
+    pub wanted: usize,
+    /// Completions drawn.
+    pub drawn: usize,
+    /// Tokens drawn.
+    pub tokens: usize,
+    /// Completions with a verdict, masked ones included.
+    pub judged: usize,
+    /// Sum of the rewards so far.
+    pub reward: f64,
+    /// Completions masked so far.
+    pub masked: usize,
+    /// Since the phase began.
+    pub elapsed: Duration,
+}
+
+/// Why a phase gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum RolloutError {
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The verifier refused.
+    #[error(transparent)]
+    Reward(#[from] RewardError),
+    /// The end was asked for.
+    #[error("stopped before the phase was complete")]
+    Stopped,
+    /// The engine ended early without an error.
+    #[error("the engine ended after {drawn} of {wanted} completions without an error; this is a fault of the program")]
+    Incomplete {
+        /// Completions drawn.
+        drawn: usize,
+        /// Completions wanted.
+        wanted: usize,
+    },
+}
+
+/// Draws the completions of all queries and has them judged. `watch` hears of every change.
+///
+/// # Errors
+/// [`RolloutError`]; samples that stay without a verdict are masked and no error.
+pub async fn collect(
+    policy: &Arc<dyn Policy>,
+    rewards: &RewardClient,
+    queries: &[Query],
+    drawing: &Drawing,
+    stop: &Stop,
+    watch: &mut (dyn FnMut(&Tally) + Send),
+) -> Result<Rollout, RolloutError> {
+    let mut phase = Phase::new(queries, rewards);
+    let started = Instant::now();
+    let mut completions = Some(draw(policy, queries, drawing));
+    let mut inference = Duration::ZERO;
+    watch(&phase.tally);
+    while completions.is_some() || phase.waiting() {
+        let linger = phase.flush_at();
+        tokio::select! {
+            () = stop.wait() => return Err(RolloutError::Stopped),
+            next = next(&mut completions), if completions.is_some() => match next {
+                Some(completion) => phase.drew(completion?),
+                None => {
+                    completions = None;
+                    inference = started.elapsed();
+                    phase.send();
+                }
+            },
+            () = tokio::time::sleep_until(linger.into()), if phase.has_unsent() => phase.send(),
+            Some(verdicts) = phase.requests.join_next(), if !phase.requests.is_empty() => phase.learnt(verdicts)?,
+        }
+        phase.tally.elapsed = started.elapsed();
+        watch(&phase.tally);
+    }
+    let verify = started.elapsed().saturating_sub(inference);
+    Ok(Rollout { groups: phase.finish()?, inference, verify })
+}
+
+/// Bridges the engine's blocking channel. Dropping the receiver cancels what is left.
+fn draw(policy: &Arc<dyn Policy>, queries: &[Query], drawing: &Drawing) -> mpsc::Receiver<Result<Completion, EngineError>> {
+    let stop_tokens = policy.stop_tokens();
+    let requests = queries
+        .iter()
+        .map(|query| GenerateRequest {
+            prompt: query.prompt.tokens.clone(),
+            seeds: query.seeds.clone(),
+            sampling: drawing.sampling,
+            max_tokens: drawing.max_tokens,
+            stop_tokens: stop_tokens.clone(),
+            stop_strings: drawing.stop_strings.clone(),
+        })
+        .collect();
+    let policy = policy.clone();
+    let (sender, receiver) = mpsc::channel(256);
+    tokio::task::spawn_blocking(move || {
+        for completion in policy.generate(requests) {
+            if sender.blocking_send(completion).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+async fn next(completions: &mut Option<mpsc::Receiver<Result<Completion, EngineError>>>) -> Option<Result<Completion, EngineError>> {
+    match completions {
+        Some(receiver) => receiver.recv().await,
+        None => None,
+    }
+}
+
+/// A phase under way.
+struct Phase<'a> {
+    queries: &'a [Query],
+    rewards: &'a RewardClient,
+    /// By query and seed.
+    drawn: Vec<Vec<Option<Completion>>>,
+    judged: Vec<Vec<Option<Judged>>>,
+    /// Drawn and not yet sent, with where they belong.
+    unsent: Vec<((usize, usize), Ask)>,
+    oldest: Option<Instant>,
+    requests: JoinSet<(Vec<(usize, usize)>, Result<Vec<Judged>, RewardError>)>,
+    tally: Tally,
+}
+
+impl<'a> Phase<'a> {
+    fn new(queries: &'a [Query], rewards: &'a RewardClient) -> Self {
+        Self {
+            queries,
+            rewards,
+            drawn: queries.iter().map(|query| vec![None; query.seeds.len()]).collect(),
+            judged: queries.iter().map(|query| vec![None; query.seeds.len()]).collect(),
+            unsent: Vec::new(),
+            oldest: None,
+            requests: JoinSet::new(),
+            tally: Tally { wanted: queries.iter().map(|query| query.seeds.len()).sum(), ..Tally::default() },
+        }
+    }
+
+    fn waiting(&self) -> bool {
+        self.has_unsent() || !self.requests.is_empty()
+    }
+
+    fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    fn flush_at(&self) -> Instant {
+        self.oldest.unwrap_or_else(Instant::now) + LINGER
+    }
+
+    fn drew(&mut self, completion: Completion) {
+        let place = (completion.request, completion.sample);
+        let prompt = &self.queries[place.0].prompt;
+        self.tally.drawn += 1;
+        self.tally.tokens += completion.tokens.len();
+        self.unsent.push((
+            place,
+            Ask { task: prompt.task.clone(), prompt: prompt.text.clone(), completion: completion.text.clone() },
+        ));
+        self.drawn[place.0][place.1] = Some(completion);
+        self.oldest.get_or_insert_with(Instant::now);
+        if self.unsent.len() >= self.rewards.batch() {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        self.oldest = None;
+        if self.unsent.is_empty() {
+            return;
+        }
+        let (places, asks): (Vec<_>, Vec<_>) = self.unsent.drain(..).unzip();
+        let rewards = self.rewards.clone();
+        self.requests.spawn(async move { (places, rewards.judge(asks).await) });
+    }
+
+    fn learnt(&mut self, verdicts: Result<(Vec<(usize, usize)>, Result<Vec<Judged>, RewardError>), tokio::task::JoinError>) -> Result<(), RolloutError> {
+        let (places, verdicts) = match verdicts {
+            Ok(answer) => answer,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        for (place, judged) in places.into_iter().zip(verdicts?) {
+            self.tally.judged += 1;
+            match judged.reward {
+                Some(reward) => self.tally.reward += reward,
+                None => self.tally.masked += 1,
+            }
+            self.judged[place.0][place.1] = Some(judged);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Vec<SampledGroup>, RolloutError> {
+        let incomplete = || RolloutError::Incomplete { drawn: self.tally.drawn, wanted: self.tally.wanted };
+        self.queries
+            .iter()
+            .zip(self.drawn.into_iter().zip(self.judged))
+            .map(|(query, (drawn, judged))| {
+                let samples = drawn
+                    .into_iter()
+                    .zip(judged)
+                    .map(|(completion, judged)| {
+                        let (completion, judged) = completion.zip(judged).ok_or_else(incomplete)?;
+                        let Completion { tokens, logp, text, finish, .. } = completion;
+                        Ok(Sample { tokens, logp, text, finish, judged })
+                    })
+                    .collect::<Result<_, RolloutError>>()?;
+                Ok(SampledGroup { prompt: query.prompt.clone(), samples })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Checkpoints: a Hugging Face model folder that also holds what it takes to continue to the bit.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::TrainError;
+use super::folder::{RunFolder, write_aside};
+use crate::policy::Policy;
+
+/// Weights and moments as the engine writes them.
+const STATE: &str = "state.bin";
+/// Where the run stood.
+const MARK: &str = "run.json";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Mark {
+    /// Of this file.
+    version: u32,
+    /// Updates done.
+    step: usize,
+}
+
+/// Folder of the checkpoint after `step` updates.
+#[must_use]
+pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
+    run.checkpoints().join(format!("step-{step}"))
+}
+
+/// Writes a checkpoint, whole or not at all, and points `last` at it. The engine's thread does the writing; this one waits.
+pub(super) fn save(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
+    let folder = folder_of(run, step);
+    if !folder.exists() {
+        let aside = run.checkpoints().join(format!(".step-{step}.partial"));
+        clear(&aside)?;
+        let written = write(&aside, policy, step).and_then(|()| {
+            std::fs::rename(&aside, &folder).map_err(|source| TrainError::io(&folder, source))
+        });
+        if written.is_err() {
+            // Half a checkpoint is of no use, and the room may be what is missing.
+            let _ = clear(&aside);
+        }
+        written?;
+        run.sync()?;
+    }
+    link(run, "last", step)
+}
+
+fn write(aside: &Path, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
+    policy.save_model(aside.to_owned())?;
+    policy.save_state(aside.join(STATE))?;
+    let mark = serde_json::to_vec(&Mark { version: 1, step }).map_err(|error| TrainError::io(aside, error.into()))?;
+    write_aside(&aside.join(MARK), &mark)?;
+    // The names in the folder must be on the disk before the folder has its own.
+    File::open(aside)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|source| TrainError::io(aside, source))
+}
+
+/// Steps of the whole checkpoints, in order.
+pub(super) fn steps(run: &RunFolder) -> Result<Vec<usize>, TrainError> {
+    let root = run.checkpoints();
+    let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
+    let mut steps: Vec<usize> = entries
+        .flatten()
+        .filter(|entry| entry.path().join(MARK).is_file())
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok())
+        .collect();
+    steps.sort_unstable();
+    Ok(steps)
+}
+
+/// Takes up the state of the checkpoint after `step` updates.
+pub(super) fn load(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
+    let folder = folder_of(run, step);
+    let bad = |reason: String| TrainError::Checkpoint { path: folder.clone(), reason };
+    let path = folder.join(MARK);
+    let text = std::fs::read(&path).map_err(|source| TrainError::io(&path, source))?;
+    let mark: Mark = serde_json::from_slice(&text).map_err(|error| bad(format!("{MARK} is damaged ({error})")))?;
+    if mark.version != 1 || mark.step != step {
+        return Err(bad(format!("{MARK} says version {}, step {}, where version 1, step {step} was expected", mark.version, mark.step)));
+    }
+    Ok(policy.load_state(folder.join(STATE))?)
+}
+
+/// Points `best` at a checkpoint.
+pub(super) fn mark_best(run: &RunFolder, step: usize) -> Result<(), TrainError> {
+    link(run, "best", step)
+}
+
+/// Removes all checkpoints but the `keep` newest and the best. Returns the step of the oldest of the `keep` newest.
+pub(super) fn prune(run: &RunFolder, keep: usize, best: Option<usize>) -> Result<Option<usize>, TrainError> {
+    let steps = steps(run)?;
+    let old = steps.len().saturating_sub(keep);
+    for step in steps[..old].iter().filter(|step| Some(**step) != best) {
+        clear(&folder_of(run, *step))?;
+    }
+    Ok(steps.get(old).copied())
+}
+
+/// A relative link, replaced in one motion, so that run folders can be moved.
+fn link(run: &RunFolder, name: &str, step: usize) -> Result<(), TrainError> {
+    let path = run.checkpoints().join(name);
+    let aside = run.checkpoints().join(format!(".{name}.partial"));
+    let _ = std::fs::remove_file(&aside);
+    symlink(format!("step-{step}"), &aside)
+        .and_then(|()| std::fs::rename(&aside, &path))
+        .map_err(|source| TrainError::io(&path, source))
+}
+
+#[cfg(unix)]
+fn symlink(target: String, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+/// Where links need rights that users lack, a file that holds the name.
+#[cfg(not(unix))]
+fn symlink(target: String, link: &Path) -> io::Result<()> {
+    std::fs::write(link, target)
+}
+
+fn clear(folder: &Path) -> Result<(), TrainError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TrainError::io(folder, error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,221 @@
+//! A run's folder: where everything is, who may write to it, and how its files are cut back to a checkpoint.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::TrainError;
+
+/// An open run folder. While it is open no other process can open it; the system lets go of the lock however the process ends.
+#[derive(Debug)]
+pub struct RunFolder {
+    root: PathBuf,
+    _lock: File,
+}
+
+/// A file of one JSON object a line, each with a `step`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Log {
+    /// `metrics.jsonl`
+    Metrics,
+    /// `timings.jsonl`
+    Timings,
+    /// `eval.jsonl`
+    Eval,
+}
+
+impl Log {
+    fn name(self) -> &'static str {
+        match self {
+            Log::Metrics => "metrics.jsonl",
+            Log::Timings => "timings.jsonl",
+            Log::Eval => "eval.jsonl",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Stepped {
+    step: usize,
+}
+
+impl RunFolder {
+    /// Makes the folder of a new run and saves its resolved configuration.
+    ///
+    /// # Errors
+    /// [`TrainError::Exists`] where a run is there already, [`TrainError::Locked`], [`TrainError::Io`].
+    pub fn create(root: &Path, config: &str) -> Result<Self, TrainError> {
+        let folder = Self::lock(root)?;
+        if folder.config().exists() {
+            return Err(TrainError::Exists(root.to_owned()));
+        }
+        folder.make_rooms()?;
+        write_aside(&folder.config(), config.as_bytes())?;
+        Ok(folder)
+    }
+
+    /// Opens the folder of a run to take it up again.
+    ///
+    /// # Errors
+    /// [`TrainError::NoRun`], [`TrainError::Locked`], [`TrainError::Io`].
+    pub fn open(root: &Path) -> Result<Self, TrainError> {
+        if !root.join("config.toml").is_file() {
+            return Err(TrainError::NoRun(root.to_owned()));
+        }
+        let folder = Self::lock(root)?;
+        folder.make_rooms()?;
+        Ok(folder)
+    }
+
+    fn lock(root: &Path) -> Result<Self, TrainError> {
+        make(root)?;
+        let path = root.join(".lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|source| TrainError::io(&path, source))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { root: root.to_owned(), _lock: file }),
+            Err(TryLockError::WouldBlock) => Err(TrainError::Locked(root.to_owned())),
+            Err(TryLockError::Error(source)) => Err(TrainError::io(&path, source)),
+        }
+    }
+
+    fn make_rooms(&self) -> Result<(), TrainError> {
+        for room in [self.samples(), self.checkpoints(), self.rollouts()] {
+            make(&room)?;
+        }
+        Ok(())
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `config.toml`: the resolved configuration.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    /// `samples/`: completions for people to read.
+    #[must_use]
+    pub fn samples(&self) -> PathBuf {
+        self.root.join("samples")
+    }
+
+    /// `checkpoints/`
+    #[must_use]
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
+    /// `rollouts/`: the phase under way, as the updates need it.
+    pub(super) fn rollouts(&self) -> PathBuf {
+        self.root.join("rollouts")
+    }
+
+    /// Replaces the saved configuration.
+    pub(super) fn save_config(&self, config: &str) -> Result<(), TrainError> {
+        write_aside(&self.config(), config.as_bytes())
+    }
+
+    /// Adds a line to a log.
+    pub(super) fn append(&self, log: Log, record: &impl Serialize) -> Result<(), TrainError> {
+        let path = self.root.join(log.name());
+        let mut line = serde_json::to_vec(record).map_err(|error| TrainError::io(&path, error.into()))?;
+        line.push(b'\n');
+        File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(&line))
+            .map_err(|source| TrainError::io(&path, source))
+    }
+
+    /// The whole lines of a log.
+    pub(super) fn read<T: DeserializeOwned>(&self, log: Log) -> Result<Vec<T>, TrainError> {
+        read_log(&self.root, log)
+    }
+
+    /// Makes sure that what was appended survives a loss of power.
+    pub(super) fn sync(&self) -> Result<(), TrainError> {
+        for log in [Log::Metrics, Log::Timings, Log::Eval] {
+            let path = self.root.join(log.name());
+            match File::open(&path).and_then(|file| file.sync_all()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(TrainError::io(&path, error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts every log back to what was so after `step` updates.
+    pub(super) fn cut_back(&self, step: usize) -> Result<(), TrainError> {
+        for log in [Log::Metrics, Log::Timings, Log::Eval] {
+            let path = self.root.join(log.name());
+            let text = match std::fs::read(&path) {
+                Ok(text) => text,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(TrainError::io(&path, source)),
+            };
+            let kept: Vec<u8> = text
+                .split_inclusive(|byte| *byte == b'\n')
+                .take_while(|line| line.ends_with(b"\n"))
+                .take_while(|line| serde_json::from_slice::<Stepped>(line).is_ok_and(|record| record.step <= step))
+                .flatten()
+                .copied()
+                .collect();
+            if kept.len() != text.len() {
+                write_aside(&path, &kept)?;
+            }
+        }
+        let steps: Vec<Stepped> = self.read(Log::Metrics)?;
+        if steps.len() != step || steps.last().is_some_and(|last| last.step != step) {
+            return Err(TrainError::Gap { path: self.root.join(Log::Metrics.name()), step, lines: steps.len() });
+        }
+        Ok(())
+    }
+}
+
+/// The whole lines of a run folder's log; none where there is no such file yet. For readers that need no lock.
+///
+/// # Errors
+/// [`TrainError::Io`], also for a line that is not such a record.
+pub fn read_log<T: DeserializeOwned>(root: &Path, log: Log) -> Result<Vec<T>, TrainError> {
+    let path = root.join(log.name());
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(TrainError::io(&path, source)),
+    };
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(|line| serde_json::from_str(line).map_err(|error| TrainError::io(&path, error.into())))
+        .collect()
+}
+
+/// Writes a file aside, then renames it: whoever looks sees the old content or the new.
+pub(super) fn write_aside(path: &Path, content: &[u8]) -> Result<(), TrainError> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".partial");
+    let aside = PathBuf::from(aside);
+    File::create(&aside)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&aside, path))
+        .map_err(|source| {
+            let _ = std::fs::remove_file(&aside);
+            TrainError::io(path, source)
+        })
+}
+
+fn make(folder: &Path) -> Result<(), TrainError> {
+    std::fs::create_dir_all(folder).map_err(|source| TrainError::io(folder, source))
+}

@@ -1,0 +1,145 @@
+//! From a configuration to a run: everything that can be refused is refused before the first sample, the cheapest first.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datasets::fetch::{self, Kind};
+use engine::Engine;
+
+use super::{Job, Progress, RunFolder, Summary, TrainError, train};
+use crate::config::{self, Config, ConfigError};
+use crate::data::{self, Prompts};
+use crate::policy::Policy;
+use crate::reward::RewardClient;
+use crate::stop::Stop;
+
+/// Where a run is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A new folder.
+    New(PathBuf),
+    /// The folder of a run to continue.
+    Resume(PathBuf),
+}
+
+/// What `rapid train` starts.
+pub struct Launch {
+    /// The resolved configuration; see [`resume_config`] for a run to continue.
+    pub config: Config,
+    /// A folder of data sets, before the cache folder.
+    pub data_dir: Option<PathBuf>,
+    /// Where the run is kept.
+    pub target: Target,
+    /// The end, where it is asked for.
+    pub stop: Stop,
+    /// Where its course is told.
+    pub progress: Progress,
+}
+
+/// The configuration of a run to continue, with `--set` on top. Only what changes no number may be set.
+///
+/// # Errors
+/// [`TrainError::NoRun`], [`TrainError::Fixed`], [`TrainError::Config`].
+pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> {
+    let path = run.join("config.toml");
+    if !path.is_file() {
+        return Err(TrainError::NoRun(run.to_owned()));
+    }
+    for set in sets {
+        let (section, key, _) = config::parse_set(set)?;
+        let free = matches!(section.as_str(), "verifier" | "engine") || (section == "run" && matches!(key.as_str(), "checkpoint_every" | "keep"));
+        if !free {
+            return Err(TrainError::Fixed(format!("{section}.{key}")));
+        }
+    }
+    let text = std::fs::read_to_string(&path).map_err(|source| TrainError::io(&path, source))?;
+    Ok(config::parse(&path.display().to_string(), &text, sets)?)
+}
+
+/// The model's file or folder on this machine.
+///
+/// # Errors
+/// [`TrainError::NoModel`] where a named model is not in the cache folder.
+pub fn locate_model(model: &config::Model) -> Result<PathBuf, TrainError> {
+    match (&model.path, &model.name) {
+        (Some(path), _) => Ok(path.clone()),
+        (None, Some(name)) => fetch::locate(Kind::Model, name)
+            .map(|folder| weights(&folder))
+            .ok_or_else(|| TrainError::NoModel(name.clone())),
+        (None, None) => Err(ConfigError::Value { key: "model.name".into(), reason: "it is not set".into() }.into()),
+    }
+}
+
+/// A folder's GGUF file, where that is what it holds; the folder, where it is a Hugging Face one.
+fn weights(folder: &Path) -> PathBuf {
+    if folder.join("config.json").is_file() {
+        return folder.to_owned();
+    }
+    std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "gguf"))
+        .min()
+        .unwrap_or_else(|| folder.to_owned())
+}
+
+/// Trains as a configuration says.
+///
+/// # Errors
+/// [`TrainError`]; nothing is written where the start is refused.
+pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
+    let Launch { config, data_dir, target, stop, progress } = launch;
+    if let Target::New(root) = &target
+        && root.join("config.toml").exists()
+    {
+        return Err(TrainError::Exists(root.clone()));
+    }
+    let dataset = data::open(&config, data_dir.as_deref())?;
+    let model = locate_model(&config.model)?;
+    let rewards = RewardClient::new(&config.verifier)?;
+    rewards.start(&config.data.dataset, &dataset).await?;
+    let options = config.engine_options()?;
+    let engine = tokio::task::block_in_place(|| Engine::open(&model, options))?;
+    progress.say(&describe(&model, &engine));
+    let policy: Arc<dyn Policy> = Arc::new(engine);
+    let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
+    warn(&progress, &config, &prompts);
+    let folder = match &target {
+        Target::New(root) => RunFolder::create(root, &config.to_toml())?,
+        Target::Resume(root) => {
+            let folder = RunFolder::open(root)?;
+            folder.save_config(&config.to_toml())?;
+            folder
+        }
+    };
+    train(Job { config, policy, rewards, prompts, folder, stop, progress }).await
+}
+
+fn describe(model: &Path, engine: &Engine) -> String {
+    let info = engine.info();
+    format!(
+        "{}: {}, {:.0} M weights, context {}, on {}",
+        model.display(),
+        info.architecture,
+        info.parameters as f64 / 1e6,
+        info.context,
+        info.device
+    )
+}
+
+fn warn(progress: &Progress, config: &Config, prompts: &Prompts) {
+    if prompts.left_out > 0 {
+        progress.say(&format!("warning: {} training tasks are left out, since their prompts are too long (`data.max_prompt_tokens` is {})", prompts.left_out, config.data.max_prompt_tokens));
+    }
+    if prompts.eval_left_out > 0 {
+        progress.say(&format!("warning: {} evaluation tasks are left out, since their prompts leave no room for an answer in the model's context", prompts.eval_left_out));
+    }
+    if let Some((train, eval)) = prompts.overlap.first() {
+        progress.say(&format!(
+            "warning: {} training questions also stand in the evaluation set ({train} is {eval}, for one), so the evaluation flatters; leave them out of one of the two",
+            prompts.overlap.len()
+        ));
+    }
+}

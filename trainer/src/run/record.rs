@@ -1,0 +1,145 @@
+//! The lines of a run folder's files. Those of `metrics.jsonl` hold no times, so that two runs of one seed have equal files.
+
+use std::collections::BTreeMap;
+
+use engine::Finish;
+use serde::{Deserialize, Serialize};
+use verifier_api::Verdict;
+
+use crate::algo::Metrics;
+use crate::passk::{Counts, Estimate};
+use crate::rollout::SampledGroup;
+
+/// A line of `metrics.jsonl`: one optimiser update.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// Updates done, this one included.
+    pub step: usize,
+    /// Inference phase, from 0.
+    pub phase: usize,
+    /// Number of this update in its phase, from 0: the staleness of its samples, in updates.
+    pub update: usize,
+    /// Updates of this phase; only the last phase may have fewer than H.
+    pub phase_updates: usize,
+    /// Epoch of the mini-batch's last prompt, from 0.
+    pub epoch: usize,
+    /// Prompts of the mini-batch; only the last one may have fewer.
+    pub prompts: usize,
+    /// Rewards by group, loss, staleness, effective sample size.
+    #[serde(flatten)]
+    pub algo: Metrics,
+    /// Pass@k of the training samples, for k = 1, 2, 4, … up to G.
+    pub pass_at: BTreeMap<usize, f64>,
+    /// Global gradient norm before clipping.
+    pub grad_norm: f64,
+    /// Mean entropy of the next token, in nats, over the tokens of judged completions.
+    pub entropy: f64,
+    /// Mean number of tokens of a completion, the end token included.
+    pub length_mean: f64,
+    /// The longest completion.
+    pub length_max: usize,
+    /// Share of completions that ended by their length.
+    pub truncated: f64,
+    /// Learning rate of this update.
+    pub lr: f64,
+}
+
+/// A line of `timings.jsonl`: seconds of one update. Those of inference and judging stand with the first update of a phase.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct StepTimings {
+    /// As in [`StepRecord::step`].
+    pub step: usize,
+    /// Until the phase's last completion was drawn.
+    pub inference: f64,
+    /// From then until its last verdict.
+    pub verify: f64,
+    /// Tokens drawn in the phase.
+    pub sampled_tokens: usize,
+    /// Forward passes.
+    pub forward: f64,
+    /// Backward passes, recomputation included.
+    pub backward: f64,
+    /// Clipping and AdamW.
+    pub optimiser: f64,
+    /// Tokens of the update's completions and prompts, each prompt once.
+    pub trained_tokens: usize,
+    /// From the run's start or last resumption to the end of this update.
+    pub elapsed: f64,
+}
+
+/// A line of `eval.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvalRecord {
+    /// Updates done before it.
+    pub step: usize,
+    /// Completions a task.
+    pub samples: usize,
+    /// Pass@k with its interval, by k.
+    pub pass_at: BTreeMap<usize, Estimate>,
+    /// By task id: judged and correct.
+    pub tasks: BTreeMap<String, Counts>,
+    /// Samples without a verdict.
+    pub masked: usize,
+    /// Mean number of tokens of a completion.
+    pub length_mean: f64,
+    /// Share of completions that ended by their length.
+    pub truncated: f64,
+}
+
+impl EvalRecord {
+    /// Pass@1, by which checkpoints are ranked.
+    #[must_use]
+    pub fn pass_at_1(&self) -> Option<f64> {
+        self.pass_at.get(&1).map(|estimate| estimate.mean)
+    }
+}
+
+/// A line of `samples/phase-N.jsonl` and `samples/eval-N.jsonl`: a completion for a person to read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleRecord {
+    /// The task's id.
+    pub task: String,
+    /// Number of the completion in its group.
+    pub sample: usize,
+    /// What the model was given.
+    pub prompt: String,
+    /// What it answered.
+    pub completion: String,
+    /// 1, 0, or null where masked.
+    pub reward: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What the verifier says about it.
+    pub detail: serde_json::Value,
+    /// Tokens, the end token included.
+    pub tokens: usize,
+    /// Sum of the tokens' log-probabilities when drawn.
+    pub logp: f64,
+    /// Why it ended.
+    pub finish: Finish,
+}
+
+impl SampleRecord {
+    /// The lines of a group.
+    pub fn of_group(group: &SampledGroup) -> impl Iterator<Item = Self> + '_ {
+        group.samples.iter().enumerate().map(|(number, sample)| Self {
+            task: group.prompt.task.id.clone(),
+            sample: number,
+            prompt: group.prompt.text.to_string(),
+            completion: sample.text.clone(),
+            reward: sample.judged.reward,
+            verdict: sample.judged.verdict,
+            detail: sample.judged.detail.clone(),
+            tokens: sample.tokens.len(),
+            logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
+            finish: sample.finish,
+        })
+    }
+}
+
+/// Judged and correct samples of a group.
+#[must_use]
+pub fn counts(group: &SampledGroup) -> Counts {
+    let rewards = || group.samples.iter().filter_map(|sample| sample.judged.reward);
+    Counts { judged: rewards().count(), correct: rewards().filter(|reward| *reward >= 1.0).count() }
+}

@@ -1,0 +1,127 @@
+//! The phase under way on disk, so that a run that was killed goes on with the samples that it had, and completions for people to read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::TrainError;
+use super::folder::{RunFolder, write_aside};
+use super::record::SampleRecord;
+use crate::data::{Phase, Prompt};
+use crate::eval;
+use crate::rollout::{Rollout, Sample, SampledGroup};
+
+/// A phase's samples as the updates need them: tokens, log-probabilities, rewards.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredPhase {
+    phase: usize,
+    inference_s: f64,
+    verify_s: f64,
+    groups: Vec<StoredGroup>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredGroup {
+    epoch: usize,
+    task: String,
+    samples: Vec<Sample>,
+}
+
+/// Writes a phase aside, then renames it: it is there whole or not at all.
+pub(super) fn save(run: &RunFolder, phase: &Phase, rollout: &Rollout) -> Result<(), TrainError> {
+    let path = file_of(run, phase.index);
+    let groups = phase
+        .slots()
+        .zip(&rollout.groups)
+        .map(|(slot, group)| StoredGroup { epoch: slot.epoch, task: group.prompt.task.id.clone(), samples: group.samples.clone() })
+        .collect();
+    let stored = StoredPhase {
+        phase: phase.index,
+        inference_s: rollout.inference.as_secs_f64(),
+        verify_s: rollout.verify.as_secs_f64(),
+        groups,
+    };
+    let text = serde_json::to_vec(&stored).map_err(|error| TrainError::io(&path, error.into()))?;
+    write_aside(&path, &text)
+}
+
+/// The samples of a phase, where they are there. Weights, moments and data order at the phase's start are the same however often the run is
+/// taken up, so its samples are too: those on disk are those that would be drawn.
+pub(super) fn load(run: &RunFolder, phase: &Phase, prompts: &[Arc<Prompt>]) -> Option<Rollout> {
+    let text = std::fs::read(file_of(run, phase.index)).ok()?;
+    let stored: StoredPhase = serde_json::from_slice(&text).ok()?;
+    let groups: Vec<SampledGroup> = phase
+        .slots()
+        .zip(stored.groups)
+        .filter(|(slot, group)| group.epoch == slot.epoch && group.task == prompts[slot.prompt].task.id)
+        .map(|(slot, group)| SampledGroup { prompt: prompts[slot.prompt].clone(), samples: group.samples })
+        .collect();
+    (stored.phase == phase.index && groups.len() == phase.slots().count()).then(|| Rollout {
+        groups,
+        inference: Duration::try_from_secs_f64(stored.inference_s).unwrap_or_default(),
+        verify: Duration::try_from_secs_f64(stored.verify_s).unwrap_or_default(),
+    })
+}
+
+/// Removes the phases before `first`: no checkpoint that is left needs them.
+pub(super) fn prune(run: &RunFolder, first: usize) {
+    for (number, path) in numbered(&run.rollouts(), "phase-", ".json") {
+        if number < first {
+            // What stays is only in the way of disk space.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// That a phase which an earlier update rests on is not on disk.
+pub(super) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
+    TrainError::Samples(file_of(run, phase.index))
+}
+
+/// Writes the completions of a phase as `samples/phase-N.jsonl`.
+pub(super) fn dump_phase(run: &RunFolder, phase: usize, groups: &[SampledGroup]) -> Result<(), TrainError> {
+    dump(&run.samples().join(format!("phase-{phase}.jsonl")), groups.iter().flat_map(SampleRecord::of_group))
+}
+
+/// Writes the completions of an evaluation as `samples/eval-N.jsonl`, N the updates before it.
+pub(super) fn dump_evaluation(run: &RunFolder, step: usize, records: &[eval::Record]) -> Result<(), TrainError> {
+    dump(&run.samples().join(format!("eval-{step}.jsonl")), records.iter())
+}
+
+fn dump<T: Serialize>(path: &Path, records: impl Iterator<Item = T>) -> Result<(), TrainError> {
+    let mut text = Vec::new();
+    for record in records {
+        serde_json::to_writer(&mut text, &record).map_err(|error| TrainError::io(path, error.into()))?;
+        text.push(b'\n');
+    }
+    write_aside(path, &text)
+}
+
+/// Removes the dumps of phases from `first_phase` on and of evaluations after `step`: they will be written anew.
+pub(super) fn cut_back_dumps(run: &RunFolder, first_phase: usize, step: usize) {
+    let phases = numbered(&run.samples(), "phase-", ".jsonl").into_iter().filter(|(number, _)| *number >= first_phase);
+    let evaluations = numbered(&run.samples(), "eval-", ".jsonl").into_iter().filter(|(number, _)| *number > step);
+    for (_, path) in phases.chain(evaluations) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn file_of(run: &RunFolder, phase: usize) -> PathBuf {
+    run.rollouts().join(format!("phase-{phase}.json"))
+}
+
+fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Vec<(usize, PathBuf)> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let number = name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?.parse().ok()?;
+            Some((number, entry.path()))
+        })
+        .collect()
+}

@@ -1,0 +1,86 @@
+//! Every random number of a run as a pure function of its seed and of what it is for, so that nothing has to be remembered to resume.
+
+/// The seed of one sample: of the run's seed, the epoch, the task, and the number of the sample in its group.
+#[must_use]
+pub fn of_sample(run: u64, epoch: usize, task: &str, sample: usize) -> u64 {
+    derive(run, "sample", &[epoch as u64, sample as u64], task)
+}
+
+/// The order of `n` things in an epoch: a permutation of `0..n` (Fisher–Yates).
+#[must_use]
+pub fn permutation(run: u64, epoch: usize, n: usize) -> Vec<usize> {
+    let mut state = derive(run, "order", &[epoch as u64], "");
+    let mut order: Vec<usize> = (0..n).collect();
+    for last in (1..n).rev() {
+        let other = ((u128::from(split_mix(&mut state)) * (last as u128 + 1)) >> 64) as usize;
+        order.swap(last, other);
+    }
+    order
+}
+
+/// BLAKE3 of everything that the number is for, so that different purposes get unrelated numbers.
+fn derive(run: u64, purpose: &str, numbers: &[u64], text: &str) -> u64 {
+    let mut hasher = blake3::Hasher::new_derive_key("rapid trainer seeds 1");
+    hasher.update(&run.to_le_bytes());
+    hasher.update(&(purpose.len() as u64).to_le_bytes());
+    hasher.update(purpose.as_bytes());
+    for number in numbers {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.update(text.as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}
+
+/// `SplitMix64` (Steele, Lea & Flood 2014).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{of_sample, permutation};
+
+    #[test]
+    fn an_epoch_asks_every_task_once_in_an_order_of_its_own() {
+        let (first, again, second, other) = (permutation(7, 0, 100), permutation(7, 0, 100), permutation(7, 1, 100), permutation(8, 0, 100));
+        assert_eq!(first, again);
+        assert_ne!(first, second);
+        assert_ne!(first, other);
+        assert_eq!(first.iter().collect::<HashSet<_>>().len(), 100);
+        assert_eq!(permutation(7, 0, 0), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn every_position_is_equally_likely() {
+        let mut counts = [[0u32; 4]; 4];
+        for run in 0..4000 {
+            for (position, task) in permutation(run, 0, 4).into_iter().enumerate() {
+                counts[position][task] += 1;
+            }
+        }
+        // 1000 expected; the standard deviation is 27.
+        assert!(counts.iter().flatten().all(|count| (860..1140).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn samples_of_different_runs_epochs_tasks_and_numbers_have_different_seeds() {
+        let mut seeds = HashSet::new();
+        for run in 0..3 {
+            for epoch in 0..3 {
+                for task in ["a/1", "a/2", "b/1"] {
+                    for sample in 0..8 {
+                        assert!(seeds.insert(of_sample(run, epoch, task, sample)));
+                    }
+                }
+            }
+        }
+    }
+}

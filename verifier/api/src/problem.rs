@@ -1,0 +1,35 @@
+//! Errors as RFC 9457 problem documents.
+
+use serde::{Deserialize, Serialize};
+
+/// Body of every answer with an error status, `application/problem+json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// What kind of problem, as a URI reference: `/problems/queue-full`.
+    #[serde(rename = "type", default = "Problem::about_blank")]
+    pub kind: String,
+    /// The kind in a few words.
+    #[serde(default)]
+    pub title: String,
+    /// The HTTP status, repeated.
+    #[serde(default)]
+    pub status: u16,
+    /// What happened, to what, and what to do.
+    #[serde(default)]
+    pub detail: String,
+    /// Index of the item at fault, where one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<usize>,
+    /// Path of the field at fault inside the item or the body: `task.tests[0].args`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
+impl Problem {
+    /// The media type of a problem document.
+    pub const MEDIA_TYPE: &str = "application/problem+json";
+
+    fn about_blank() -> String {
+        "about:blank".to_owned()
+    }
+}

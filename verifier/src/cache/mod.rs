@@ -1,0 +1,100 @@
+//! Verdicts that need not be made twice, in memory and on disk.
+
+mod disk;
+mod key;
+mod lru;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use disk::{Disk, Table};
+pub use key::{Key, KeyWriter};
+pub(crate) use lru::Lru;
+
+use crate::grade::Grading;
+
+/// Verdicts by key. A verdict of `unavailable` is never kept.
+pub struct VerdictCache {
+    memory: Mutex<Lru<Grading>>,
+    disk: Option<Arc<Disk>>,
+}
+
+impl VerdictCache {
+    /// Keeps up to `bytes` of verdicts in memory, and all of them on `disk` where there is one.
+    #[must_use]
+    pub fn new(bytes: usize, disk: Option<Arc<Disk>>) -> VerdictCache {
+        VerdictCache { memory: Mutex::new(Lru::new(bytes)), disk }
+    }
+
+    /// The verdict under `key`, if it is in memory. Never blocks on the disk.
+    #[must_use]
+    pub fn in_memory(&self, key: &Key) -> Option<Grading> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// The verdict under `key`, wherever it is.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Grading> {
+        if let Some(grading) = self.in_memory(key) {
+            return Some(grading);
+        }
+        let bytes = self.disk.as_ref()?.get(Table::Verdicts, key)?;
+        let grading: Grading = serde_json::from_slice(&bytes).ok()?;
+        self.remember(*key, &grading);
+        Some(grading)
+    }
+
+    /// Keeps a verdict, unless it is one that may be another next time.
+    pub fn put(&self, key: Key, grading: &Grading) {
+        if grading.reward().is_none() {
+            return;
+        }
+        self.remember(key, grading);
+        if let Some(disk) = &self.disk
+            && let Ok(bytes) = serde_json::to_vec(grading)
+        {
+            disk.put(Table::Verdicts, key, bytes);
+        }
+    }
+
+    fn remember(&self, key: Key, grading: &Grading) {
+        // The detail is nearly all of it; 256 bytes stand for the rest and the map's own.
+        let bytes = 256 + grading.detail.to_string().len();
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).put(key, grading.clone(), bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use verifier_api::Verdict;
+
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        KeyWriter::new().field(text).finish()
+    }
+
+    #[test]
+    fn a_verdict_survives_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache.redb");
+        let grading = Grading::new(Verdict::Correct, json!({ "rule": "number" }));
+        {
+            let disk = Arc::new(Disk::open(&path).unwrap());
+            VerdictCache::new(1 << 20, Some(Arc::clone(&disk))).put(key("a"), &grading);
+            disk.flush();
+        }
+        let cache = VerdictCache::new(1 << 20, Some(Arc::new(Disk::open(&path).unwrap())));
+        assert_eq!(cache.in_memory(&key("a")), None);
+        assert_eq!(cache.get(&key("a")), Some(grading.clone()));
+        assert_eq!(cache.in_memory(&key("a")), Some(grading));
+        assert_eq!(cache.get(&key("b")), None);
+    }
+
+    #[test]
+    fn an_unavailable_verdict_is_not_kept() {
+        let cache = VerdictCache::new(1 << 20, None);
+        cache.put(key("a"), &Grading::unavailable("busy", true));
+        assert_eq!(cache.get(&key("a")), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! One file a command, and what several of them take.
+
+pub(crate) mod bench;
+pub(crate) mod doctor;
+pub(crate) mod fetch;
+pub(crate) mod score;
+pub(crate) mod serve;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use verifier::config::{Config, ConfigError};
+use verifier::grade::math::Extraction;
+
+/// A fault in what was asked for: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
+
+/// What makes a configuration, for every command that judges.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfigArgs {
+    /// Configuration file, TOML
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder that holds mbppplus/train.jsonl, math/eval.jsonl, …
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Worker threads for programs [default: as many as cores]
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Where in a completion the answer to a math problem may stand
+    #[arg(long, value_enum, value_name = "WHERE")]
+    math_extraction: Option<ExtractionArg>,
+    /// Folder of the sandbox's artifact [default: where `rapid-verifier fetch` puts it]
+    #[arg(long, value_name = "DIR")]
+    sandbox_dir: Option<PathBuf>,
+    /// Folder for verdicts and the warmed interpreter [default: verifier/ in the cache folder]
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// Keep verdicts in memory only
+    #[arg(long)]
+    no_disk_cache: bool,
+    /// Any key of the configuration, over the file's: limits.items=100
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ExtractionArg {
+    /// Only in the last \boxed{}
+    Boxed,
+    /// There, else after "answer is", else the last number
+    Any,
+}
+
+impl ConfigArgs {
+    /// The file, then `--set`, then the flags.
+    pub(crate) fn resolve(&self) -> anyhow::Result<Config> {
+        let mut config = Config::load(self.config.as_deref(), &self.set).map_err(usage)?;
+        if let Some(dir) = &self.data_dir {
+            if !dir.is_dir() {
+                return Err(Usage(format!("--data-dir {} is not a folder; it is the one that holds mbppplus/, math/, …", dir.display())).into());
+            }
+            config.data_dir = Some(dir.clone());
+        }
+        if let Some(workers) = self.workers {
+            config.workers = workers;
+        }
+        match self.math_extraction {
+            Some(ExtractionArg::Boxed) => config.math.extraction = Extraction::Boxed,
+            Some(ExtractionArg::Any) => config.math.extraction = Extraction::Any,
+            None => {}
+        }
+        if let Some(dir) = &self.sandbox_dir {
+            config.code.dir = Some(dir.clone());
+        }
+        if let Some(dir) = &self.cache_dir {
+            config.cache.dir = Some(dir.clone());
+        }
+        config.cache.disk &= !self.no_disk_cache;
+        Ok(config)
+    }
+}
+
+pub(crate) fn usage(error: ConfigError) -> anyhow::Error {
+    match error {
+        ConfigError::Io { .. } => error.into(),
+        other => Usage(other.to_string()).into(),
+    }
+}
+
+/// Writes `text` aside and renames it to `path`.
+pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".part");
+    std::fs::write(&aside, text)
+        .and_then(|()| std::fs::rename(&aside, path))
+        .with_context(|| format!("{} cannot be written; check that its folder exists and the disk has room", path.display()))
+}
+
+/// A bar on stderr where that is a terminal, and nothing elsewhere.
+pub(crate) fn progress_bar(length: usize) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(Some(length as u64), target).with_style(style).with_message("judging")
+}

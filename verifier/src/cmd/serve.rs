@@ -1,0 +1,100 @@
+//! `rapid-verifier serve`.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use verifier::{app, setup};
+
+use super::{ConfigArgs, usage};
+
+/// Answer POST /v1/verify over HTTP
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rapid-verifier serve --data-dir data
+  rapid-verifier serve --listen 127.0.0.1:0          a free port; the line `listening on http://…` names it
+  rapid-verifier serve --listen 0.0.0.0:8700 --token-file token --require math,code
+  rapid-verifier serve --config verifier.toml --set limits.items=100
+
+Keys of the configuration: listen, data_dir, datasets, workers, require, token_file, limits.{body_bytes, items, queue},
+cache.{dir, disk, memory_bytes, expected_bytes}, math.extraction, code.{sandbox, dir, fuel, memory_bytes, value_bytes, backstop_seconds}")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:8700]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// File whose first line is the token that clients must send
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The token that clients must send, where there is no file
+    #[arg(long, env = "RAPID_VERIFIER_TOKEN", hide_env_values = true, hide = true, value_name = "TOKEN")]
+    token: Option<String>,
+    /// Graders without which /readyz does not answer 200
+    #[arg(long, value_delimiter = ',', value_name = "GRADERS")]
+    require: Vec<String>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut config = args.config.resolve()?;
+    if let Some(listen) = args.listen {
+        config.listen = listen;
+    }
+    if let Some(file) = args.token_file {
+        config.token_file = Some(file);
+    }
+    if !args.require.is_empty() {
+        config.require = args.require;
+    }
+    let config = config.checked().map_err(usage)?;
+    tracing::info!("configuration:\n{}", toml::to_string(&config).unwrap_or_default());
+
+    let (service, open) = setup::service(&config, args.token)?;
+    let names: Vec<String> = service.registry().datasets().into_iter().map(|set| format!("{} ({})", set.name, set.train + set.eval)).collect();
+    tracing::info!("data sets: {}", names.join(", "));
+    tokio::runtime::Runtime::new().context("the async runtime could not be started")?.block_on(async {
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}: another program may hold the port; --listen 127.0.0.1:0 takes a free one", config.listen))?;
+        let address = listener.local_addr().context("the listening address is not known")?;
+        service.prepare_beside(open).context("no thread to prepare the graders in")?;
+        // The one line of stdout: scripts read the port from it.
+        println!("listening on http://{address}");
+        std::io::stdout().flush().ok();
+        axum::serve(listener, app(service)).with_graceful_shutdown(asked_to_stop()).await.context("the server stopped")?;
+        tracing::info!("stopped: every request that was begun has its answer");
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Returns at the first SIGTERM or Ctrl-C. The second Ctrl-C ends the process without waiting for requests.
+async fn asked_to_stop() {
+    let interrupted = || async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupted() => {}
+        () = terminated => {}
+    }
+    tracing::info!("stopping: requests in flight are finished first; Ctrl-C again ends at once");
+    tokio::spawn(async move {
+        interrupted().await;
+        std::process::exit(130);
+    });
+}

@@ -1,0 +1,362 @@
+//! The configuration file: TOML, typed, unknown keys refused with the nearest known one named.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use sandboxes::Limits;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::grade::math::Extraction;
+use crate::registry::nearest;
+
+/// Every key, as `--set` writes it.
+const KEYS: [&str; 20] = [
+    "listen",
+    "data_dir",
+    "datasets",
+    "workers",
+    "require",
+    "token_file",
+    "limits.body_bytes",
+    "limits.items",
+    "limits.queue",
+    "cache.dir",
+    "cache.disk",
+    "cache.memory_bytes",
+    "cache.expected_bytes",
+    "math.extraction",
+    "code.sandbox",
+    "code.dir",
+    "code.fuel",
+    "code.memory_bytes",
+    "code.value_bytes",
+    "code.backstop_seconds",
+];
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Address to listen on. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Folder that holds `mbppplus/`, `math/`, …
+    pub data_dir: Option<PathBuf>,
+    /// Data sets to read; all that are there where this is empty.
+    pub datasets: Vec<String>,
+    /// Worker threads for programs; as many as cores where 0.
+    pub workers: usize,
+    /// Graders without which `/readyz` does not answer 200.
+    pub require: Vec<String>,
+    /// File whose first line is the token that `/v1` asks for.
+    pub token_file: Option<PathBuf>,
+    /// What one request may hold.
+    pub limits: LimitsConfig,
+    /// Where verdicts are kept.
+    pub cache: CacheConfig,
+    /// Mathematics.
+    pub math: MathConfig,
+    /// Programs.
+    pub code: CodeConfig,
+}
+
+/// What one request may hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitsConfig {
+    /// Bytes of a body.
+    pub body_bytes: usize,
+    /// Items of a request.
+    pub items: usize,
+    /// Items that may wait, over all requests.
+    pub queue: usize,
+}
+
+/// Where verdicts are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheConfig {
+    /// Folder of the cache's file; `verifier/` in the cache folder where not given.
+    pub dir: Option<PathBuf>,
+    /// Whether anything is kept on disk.
+    pub disk: bool,
+    /// Bytes of verdicts kept in memory.
+    pub memory_bytes: usize,
+    /// Bytes of expected values kept in memory.
+    pub expected_bytes: usize,
+}
+
+/// Mathematics.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MathConfig {
+    /// Where in a completion an answer may stand.
+    pub extraction: Extraction,
+}
+
+/// Programs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CodeConfig {
+    /// What they run in.
+    pub sandbox: SandboxKind,
+    /// Folder of the sandbox's artifact; the one that `rapid-verifier fetch` fills where not given.
+    pub dir: Option<PathBuf>,
+    /// Units of wasm fuel, for tasks whose own solution needs less than half of them.
+    pub fuel: u64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes of one encoded value.
+    pub value_bytes: usize,
+    /// Seconds after which a run counts as a failure of the sandbox.
+    pub backstop_seconds: f64,
+}
+
+/// What programs run in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxKind {
+    /// CPython in WebAssembly.
+    #[default]
+    Wasm,
+    /// A container.
+    Docker,
+    /// Nothing: programs are not judged.
+    None,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8700)),
+            data_dir: None,
+            datasets: Vec::new(),
+            workers: 0,
+            require: Vec::new(),
+            token_file: None,
+            limits: LimitsConfig::default(),
+            cache: CacheConfig::default(),
+            math: MathConfig::default(),
+            code: CodeConfig::default(),
+        }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        LimitsConfig { body_bytes: 64 << 20, items: 4_096, queue: 16_384 }
+    }
+}
+
+impl Default for CacheConfig {
+    fn default() -> CacheConfig {
+        CacheConfig { dir: None, disk: true, memory_bytes: 256 << 20, expected_bytes: 512 << 20 }
+    }
+}
+
+impl Default for CodeConfig {
+    fn default() -> CodeConfig {
+        let limits = Limits::default();
+        CodeConfig {
+            sandbox: SandboxKind::Wasm,
+            dir: None,
+            fuel: limits.fuel,
+            memory_bytes: limits.memory,
+            value_bytes: limits.value,
+            backstop_seconds: limits.backstop,
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("the configuration {path} cannot be read: {source}. Check the path given to --config")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The text is not TOML, or a value has the wrong type.
+    #[error("{place}: {reason}")]
+    Toml {
+        /// The file, or `--set`.
+        place: String,
+        /// What the parser said.
+        reason: String,
+    },
+    /// A key that means nothing.
+    #[error("{place}: there is no key `{key}`{}. `rapid-verifier serve --help` lists the keys", near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    UnknownKey {
+        /// The file, or `--set`.
+        place: String,
+        /// The key.
+        key: String,
+        /// The known key most like it.
+        near: Option<&'static str>,
+    },
+    /// A value that makes no sense.
+    #[error("the configuration's `{key}` {reason}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What is wrong with its value.
+        reason: String,
+    },
+}
+
+impl Config {
+    /// Reads `path`, where one is given, and lays `sets` (`key=value`, the value as TOML or a bare string) over it.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load(path: Option<&Path>, sets: &[String]) -> Result<Config, ConfigError> {
+        let mut table = Table::new();
+        if let Some(path) = path {
+            let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
+            let place = path.display().to_string();
+            table = text.parse().map_err(|error: toml::de::Error| ConfigError::Toml { place: place.clone(), reason: error.to_string() })?;
+            check_keys(&table, "", &place)?;
+        }
+        for set in sets {
+            let (key, value) = set.split_once('=').ok_or_else(|| ConfigError::Toml {
+                place: format!("--set {set}"),
+                reason: "it is not of the form key=value".to_owned(),
+            })?;
+            insert(&mut table, key.trim(), parse_value(value.trim()));
+            check_keys(&table, "", "--set")?;
+        }
+        let place = || path.map_or_else(|| "--set".to_owned(), |path| path.display().to_string());
+        let config: Config = table.try_into().map_err(|error: toml::de::Error| ConfigError::Toml { place: place(), reason: error.to_string() })?;
+        config.checked()
+    }
+
+    /// The configuration itself, where its values make sense.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`].
+    pub fn checked(self) -> Result<Config, ConfigError> {
+        let fault = |key, reason: String| Err(ConfigError::Value { key, reason });
+        if let Some(name) = self.require.iter().find(|name| !crate::graders::NAMES.contains(&name.as_str())) {
+            let near = nearest(name, crate::graders::NAMES.into_iter()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            return fault("require", format!("names `{name}`, which is no grader{near}"));
+        }
+        if self.limits.items == 0 || self.limits.queue < self.limits.items {
+            return fault("limits.queue", format!("is {}: it must have room for one whole request, limits.items = {}, and that be at least 1", self.limits.queue, self.limits.items));
+        }
+        if self.code.fuel == 0 || self.code.memory_bytes < 64 << 20 {
+            return fault("code.memory_bytes", "must be at least 64 MiB, and code.fuel at least 1: the interpreter itself needs that much".to_owned());
+        }
+        if self.code.backstop_seconds.is_nan() || self.code.backstop_seconds <= 0.0 {
+            return fault("code.backstop_seconds", "must be above 0".to_owned());
+        }
+        Ok(self)
+    }
+
+    /// What a program may use.
+    #[must_use]
+    pub fn sandbox_limits(&self) -> Limits {
+        Limits {
+            fuel: self.code.fuel,
+            memory: self.code.memory_bytes,
+            value: self.code.value_bytes,
+            backstop: self.code.backstop_seconds,
+            ..Limits::default()
+        }
+    }
+}
+
+fn check_keys(table: &Table, prefix: &str, place: &str) -> Result<(), ConfigError> {
+    for (key, value) in table {
+        let key = format!("{prefix}{key}");
+        let inside = format!("{key}.");
+        match value {
+            Value::Table(table) if KEYS.iter().any(|known| known.starts_with(&inside)) => check_keys(table, &inside, place)?,
+            _ if KEYS.contains(&key.as_str()) => {}
+            _ => return Err(ConfigError::UnknownKey { place: place.to_owned(), near: nearest_key(&key), key }),
+        }
+    }
+    Ok(())
+}
+
+/// The key most like it; a key that lacks its section counts as like that key.
+fn nearest_key(key: &str) -> Option<&'static str> {
+    KEYS.into_iter().find(|known| known.rsplit('.').next() == Some(key)).or_else(|| nearest(key, KEYS.into_iter()))
+}
+
+fn parse_value(text: &str) -> Value {
+    format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+fn insert(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        Some((section, rest)) => match table.entry(section).or_insert_with(|| Value::Table(Table::new())) {
+            Value::Table(inner) => insert(inner, rest, value),
+            other => *other = value,
+        },
+        None => {
+            table.insert(key.to_owned(), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, sets: &[&str]) -> Result<Config, ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("verifier.toml");
+        std::fs::write(&path, text).unwrap();
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        Config::load(Some(&path), &sets)
+    }
+
+    #[test]
+    fn the_file_is_laid_over_the_defaults_and_the_flags_over_the_file() {
+        let config = load("workers = 3\n[math]\nextraction = \"any\"\n", &["workers=5", "code.sandbox=none", "require=[\"math\"]"]).unwrap();
+        assert_eq!((config.workers, config.math.extraction, config.code.sandbox), (5, Extraction::Any, SandboxKind::None));
+        assert_eq!(config.require, ["math"]);
+        assert_eq!(config.limits, LimitsConfig::default());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_named() {
+        for (text, near) in [("lisen = 1", "`listen`"), ("[limits]\nitem = 1", "`limits.items`"), ("queue = 1", "`limits.queue`"), ("[maths]\nextraction = \"any\"", "`math.extraction`")] {
+            let error = load(text, &[]).unwrap_err().to_string();
+            assert!(error.contains("did you mean") && error.contains(near), "{text}: {error}");
+        }
+        let error = load("", &["code.fule=1"]).unwrap_err().to_string();
+        assert!(error.contains("`code.fuel`"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_refused() {
+        for text in ["workers = \"two\"", "require = [\"maths\"]", "[limits]\nqueue = 1", "[math]\nextraction = \"some\"", "[code]\nfuel = 0", "listen = \"everywhere\"", "= 1"] {
+            assert!(load(text, &[]).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_listed() {
+        fn keys(table: &Table, prefix: &str, found: &mut Vec<String>) {
+            for (key, value) in table {
+                match value {
+                    Value::Table(inner) => keys(inner, &format!("{prefix}{key}."), found),
+                    _ => found.push(format!("{prefix}{key}")),
+                }
+            }
+        }
+        let mut config = Config { data_dir: Some("d".into()), token_file: Some("t".into()), ..Config::default() };
+        config.cache.dir = Some("c".into());
+        config.code.dir = Some("s".into());
+        let mut found = Vec::new();
+        keys(&Table::try_from(config).unwrap(), "", &mut found);
+        let mut known = KEYS.map(str::to_owned).to_vec();
+        found.sort();
+        known.sort();
+        assert_eq!(found, known);
+    }
+}

@@ -1,0 +1,140 @@
+//! What a task's own solution returns, made once in the same sandbox and kept in memory and on disk.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datasets::CodeTask;
+use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{Disk, Key, KeyWriter, Lru, Table};
+use crate::grade::excerpt;
+
+/// Fuel for a data set's own solution: far beyond the slowest of MBPP+ (task 599), but not endless.
+const SOLUTION_FUEL: u64 = 20_000_000_000_000;
+
+/// What a task's own solution did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Expectation {
+    /// The encoded value that each call returned.
+    pub values: Vec<String>,
+    /// Fuel that it took.
+    pub fuel: u64,
+}
+
+/// Why there are no expected values.
+#[derive(Debug, Clone)]
+pub(super) struct NoExpectation {
+    pub reason: String,
+    /// Whether another try may succeed.
+    pub retryable: bool,
+}
+
+type Outcome = Result<Arc<Expectation>, NoExpectation>;
+/// Filled by the one worker that makes the values, while others for the same task wait.
+type Slot = Arc<Mutex<Option<Outcome>>>;
+
+/// Expected values by task.
+pub(super) struct Expectations {
+    memory: Mutex<Lru<Arc<Expectation>>>,
+    making: Mutex<HashMap<Key, Slot>>,
+    disk: Option<Arc<Disk>>,
+}
+
+impl Expectations {
+    pub(super) fn new(bytes: usize, disk: Option<Arc<Disk>>) -> Expectations {
+        Expectations { memory: Mutex::new(Lru::new(bytes)), making: Mutex::new(HashMap::new()), disk }
+    }
+
+    /// What `solution` returns for `calls`. Made at most once at a time.
+    pub(super) fn of(&self, sandbox: &dyn Sandbox, task: &CodeTask, solution: &str, calls: &[String], limits: &Limits) -> Outcome {
+        let key = key(sandbox, task, solution, calls, limits);
+        if let Some(kept) = self.kept(&key) {
+            return Ok(kept);
+        }
+        let slot = Arc::clone(self.making.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default());
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = match &*slot {
+            Some(outcome) => outcome.clone(),
+            None => {
+                let outcome = self.kept(&key).map_or_else(|| make(sandbox, task, solution, calls, limits).map(|made| self.keep(key, made)), Ok);
+                *slot = Some(outcome.clone());
+                outcome
+            }
+        };
+        self.making.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        outcome
+    }
+
+    fn kept(&self, key: &Key) -> Option<Arc<Expectation>> {
+        if let Some(kept) = self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
+            return Some(Arc::clone(kept));
+        }
+        let bytes = self.disk.as_ref()?.get(Table::Expected, key)?;
+        let kept: Arc<Expectation> = Arc::new(serde_json::from_slice(&bytes).ok()?);
+        self.remember(*key, &kept);
+        Some(kept)
+    }
+
+    fn keep(&self, key: Key, made: Expectation) -> Arc<Expectation> {
+        let made = Arc::new(made);
+        self.remember(key, &made);
+        if let Some(disk) = &self.disk
+            && let Ok(bytes) = serde_json::to_vec(&*made)
+        {
+            disk.put(Table::Expected, key, bytes);
+        }
+        made
+    }
+
+    fn remember(&self, key: Key, made: &Arc<Expectation>) {
+        let bytes = 256 + made.values.iter().map(|value| value.len() + 24).sum::<usize>();
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).put(key, Arc::clone(made), bytes);
+    }
+}
+
+fn key(sandbox: &dyn Sandbox, task: &CodeTask, solution: &str, calls: &[String], limits: &Limits) -> Key {
+    let identity = sandbox.identity();
+    KeyWriter::new()
+        .field("expected-1")
+        .field(&identity.backend)
+        .field(&identity.digest)
+        .field(limits.memory.to_le_bytes())
+        .field((limits.value as u64).to_le_bytes())
+        .field(solution)
+        .field(&task.entry_point)
+        .fields(calls.iter())
+        .finish()
+}
+
+fn make(sandbox: &dyn Sandbox, task: &CodeTask, solution: &str, calls: &[String], limits: &Limits) -> Result<Expectation, NoExpectation> {
+    let limits = super::with_fuel(*limits, limits.fuel.max(SOLUTION_FUEL));
+    let program = Program { source: solution, entry_point: &task.entry_point, calls };
+    let run = sandbox.run(&program, &limits).map_err(|error| NoExpectation {
+        retryable: matches!(error, SandboxError::Transient(_)),
+        reason: error.to_string(),
+    })?;
+    let wrong = |what: String| NoExpectation {
+        reason: format!("the task's own solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"),
+        retryable: false,
+    };
+    match run.end {
+        End::Completed => {}
+        End::Unloadable { kind, message } => return Err(wrong(format!("{kind}: {}", excerpt(&message)))),
+        End::OutOfFuel => return Err(wrong("it ran out of fuel".to_owned())),
+        End::OutOfMemory => return Err(wrong("it ran out of memory".to_owned())),
+        End::Died(how) => return Err(wrong(format!("it died ({})", excerpt(&how)))),
+    }
+    if run.calls.len() != calls.len() {
+        return Err(wrong(format!("{} of {} calls were answered", run.calls.len(), calls.len())));
+    }
+    let mut values = Vec::with_capacity(run.calls.len());
+    for (index, call) in run.calls.into_iter().enumerate() {
+        match call {
+            Call::Returned(value) => values.push(value),
+            Call::Raised { kind, message } => return Err(wrong(format!("call {index} raised {kind}: {}", excerpt(&message)))),
+            Call::TooLarge => return Err(wrong(format!("call {index} returned a value beyond {} bytes", limits.value))),
+        }
+    }
+    Ok(Expectation { values, fuel: run.fuel })
+}

@@ -1,0 +1,209 @@
+//! Finds the final answer in a completion, in one pass over it.
+
+use super::Extraction;
+
+/// An answer as it stands in the completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extracted<'a> {
+    /// The answer, trimmed; never empty.
+    pub text: &'a str,
+    /// What marked it as the answer.
+    pub source: Source,
+}
+
+/// What marked a text as the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `\boxed{…}` or `\fbox{…}`.
+    Boxed,
+    /// The words "answer is".
+    Phrase,
+    /// It is the last number of the completion.
+    LastNumber,
+}
+
+impl Source {
+    /// As `detail` writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Boxed => "boxed",
+            Source::Phrase => "phrase",
+            Source::LastNumber => "last number",
+        }
+    }
+}
+
+/// The final answer of `completion`, where `extraction` finds one.
+#[must_use]
+pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>> {
+    if let Some(text) = last_boxed(completion) {
+        return answer(text, Source::Boxed);
+    }
+    match extraction {
+        Extraction::Boxed => None,
+        Extraction::Any => last_phrase(completion)
+            .and_then(|text| answer(text, Source::Phrase))
+            .or_else(|| last_number(completion).and_then(|text| answer(text, Source::LastNumber))),
+    }
+}
+
+fn answer(text: &str, source: Source) -> Option<Extracted<'_>> {
+    let text = text.trim();
+    (!text.is_empty()).then_some(Extracted { text, source })
+}
+
+/// The content of the balanced box that begins last. A box that is never closed does not count, nor do escaped braces.
+fn last_boxed(text: &str) -> Option<&str> {
+    const BOXES: [&str; 2] = ["\\boxed", "\\fbox"];
+    let bytes = text.as_bytes();
+    // Open braces, innermost last: the start of a box's content, or `None` for any other brace.
+    let mut open: Vec<Option<usize>> = Vec::new();
+    let mut last: Option<(usize, usize)> = None;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => {
+                let command = BOXES.iter().find(|command| bytes[at..].starts_with(command.as_bytes()));
+                let brace = command.and_then(|command| {
+                    let after = at + command.len();
+                    let spaces = bytes[after..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+                    (bytes.get(after + spaces) == Some(&b'{')).then_some(after + spaces)
+                });
+                match brace {
+                    Some(brace) => {
+                        open.push(Some(brace + 1));
+                        at = brace + 1;
+                    }
+                    None => at += 2,
+                }
+            }
+            b'{' => {
+                open.push(None);
+                at += 1;
+            }
+            b'}' => {
+                if let Some(Some(start)) = open.pop()
+                    && last.is_none_or(|(begun, _)| start > begun)
+                {
+                    last = Some((start, at));
+                }
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+    last.map(|(start, end)| &text[start..end])
+}
+
+/// What follows the last "answer is", to the end of the sentence or line.
+fn last_phrase(text: &str) -> Option<&str> {
+    const PHRASE: &str = "answer is";
+    // ASCII lower-casing keeps every byte's place.
+    let at = text.to_ascii_lowercase().rfind(PHRASE)?;
+    let rest = text[at + PHRASE.len()..].trim_start_matches([':', ' ', '*']);
+    let line = rest.lines().next()?;
+    let end = line.find(". ").unwrap_or(line.len());
+    Some(line[..end].trim_end_matches(['.', '*', ' ', '!']))
+}
+
+/// The last number, with its sign, its thousands separators and its decimals.
+fn last_number(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let end = bytes.iter().rposition(u8::is_ascii_digit)? + 1;
+    let mut start = end;
+    while start > 0 {
+        let byte = bytes[start - 1];
+        let inside = byte.is_ascii_digit() || (matches!(byte, b'.' | b',' | b'/') && start >= 2 && bytes[start - 2].is_ascii_digit());
+        if !inside {
+            break;
+        }
+        start -= 1;
+    }
+    if start > 0 && bytes[start - 1] == b'.' {
+        start -= 1;
+    }
+    // A sign is part of the number unless it stands between two operands.
+    if start > 0 && bytes[start - 1] == b'-' {
+        let before = bytes[..start - 1].iter().rev().find(|byte| !byte.is_ascii_whitespace());
+        if !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b')' | b'}')) {
+            start -= 1;
+        }
+    }
+    Some(&text[start..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn boxed(text: &str) -> Option<&str> {
+        extract(text, Extraction::Boxed).map(|found| found.text)
+    }
+
+    fn any(text: &str) -> Option<&str> {
+        extract(text, Extraction::Any).map(|found| found.text)
+    }
+
+    #[test]
+    fn braces_inside_a_box_belong_to_it() {
+        assert_eq!(boxed(r"\boxed{\frac{1}{2}}"), Some(r"\frac{1}{2}"));
+        assert_eq!(boxed(r"\boxed{\{1,2\}}"), Some(r"\{1,2\}"));
+        assert_eq!(boxed(r"\fbox{7}"), Some("7"));
+        assert_eq!(boxed(r"\boxed {7}"), Some("7"));
+    }
+
+    #[test]
+    fn an_unclosed_box_does_not_count() {
+        assert_eq!(boxed(r"\boxed{1} then \boxed{2"), Some("1"));
+        assert_eq!(boxed(r"\boxed{"), None);
+        assert_eq!(boxed(r"\boxed{  }"), None);
+        assert_eq!(boxed("no box, 5"), None);
+    }
+
+    #[test]
+    fn the_innermost_of_nested_boxes_is_the_answer() {
+        assert_eq!(boxed(r"\boxed{\boxed{3}}"), Some("3"));
+    }
+
+    #[test]
+    fn stray_braces_before_a_box_do_not_hide_it() {
+        assert_eq!(boxed(r"}} { \boxed{4}"), Some("4"));
+    }
+
+    #[test]
+    fn a_phrase_ends_with_its_sentence() {
+        assert_eq!(any("The answer is 12. Check: 13."), Some("12"));
+        assert_eq!(any("**The answer is: 3.5**"), Some("3.5"));
+        assert_eq!(any("The answer is 3. The Answer Is 4.\nbye"), Some("4"));
+    }
+
+    #[test]
+    fn the_last_number_keeps_its_sign_and_separators() {
+        assert_eq!(any("x = -5"), Some("-5"));
+        assert_eq!(any("9-5"), Some("5"));
+        assert_eq!(any("costs 1,234.50 in all."), Some("1,234.50"));
+        assert_eq!(any("about .5"), Some(".5"));
+        assert_eq!(any("p = 3/4."), Some("3/4"));
+        assert_eq!(any("nothing"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_extraction_panic(text in r"(?s)(\\boxed|\\fbox|\{|\}|\\|answer is|[-.,0-9é ]|.){0,60}") {
+            for extraction in [Extraction::Boxed, Extraction::Any] {
+                if let Some(found) = extract(&text, extraction) {
+                    prop_assert!(!found.text.is_empty() && text.contains(found.text));
+                }
+            }
+        }
+
+        #[test]
+        fn a_balanced_box_is_found_whole(before in "[a-z{} ]{0,20}", inner in r"[0-9a-z]{1,5}(\{[a-z]{0,3}\}){0,3}") {
+            let text = format!("{before}\\boxed{{{inner}}}");
+            prop_assert_eq!(boxed(&text), Some(inner.as_str()));
+        }
+    }
+}

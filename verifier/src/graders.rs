@@ -1,0 +1,247 @@
+//! The graders of one service: which can judge now, and why the others cannot.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use datasets::{CodeTask, CodeTest, Compare, TaskSpec, Value};
+use sandboxes::{Limits, Sandbox, SandboxError};
+use verifier_api::{GraderInfo, GraderState, Verdict};
+
+use crate::cache::{Disk, Key, KeyWriter};
+use crate::grade::code::{self, CodeGrader};
+use crate::grade::math::{self, Extraction};
+use crate::grade::{Grading, lean};
+use crate::registry::{Known, grader};
+
+/// Opens the sandbox: slow the first time, so that it happens beside the service.
+pub type OpenSandbox = Box<dyn FnOnce() -> Result<Arc<dyn Sandbox>, SandboxError> + Send>;
+
+/// What is settled before the service starts.
+#[derive(Debug, Clone)]
+pub struct GraderSettings {
+    /// Where in a completion the answer to a math problem may stand.
+    pub extraction: Extraction,
+    /// What a program may use.
+    pub limits: Limits,
+    /// Bytes of expected values kept in memory.
+    pub expected_bytes: usize,
+    /// Graders without which the service is not ready.
+    pub require: Vec<String>,
+}
+
+/// The names of all graders.
+pub const NAMES: [&str; 3] = ["math", "code", "lean"];
+
+/// The graders of one service.
+pub struct Graders {
+    settings: GraderSettings,
+    disk: Option<Arc<Disk>>,
+    code: RwLock<Slot>,
+    math: RwLock<(GraderState, Option<String>)>,
+}
+
+enum Slot {
+    Preparing,
+    Ready(Arc<CodeGrader>),
+    Unavailable(String),
+}
+
+impl Graders {
+    /// None is tried yet: [`Graders::prepare`] does that.
+    #[must_use]
+    pub fn new(settings: GraderSettings, disk: Option<Arc<Disk>>) -> Graders {
+        Graders { settings, disk, code: RwLock::new(Slot::Preparing), math: RwLock::new((GraderState::Preparing, None)) }
+    }
+
+    /// Opens the sandbox and has every grader judge a known-good and a known-bad sample. Blocks, for a minute where the sandbox must be made first.
+    pub fn prepare(&self, open: OpenSandbox) {
+        let math = match try_math(self.settings.extraction) {
+            Ok(()) => (GraderState::Ready, None),
+            Err(reason) => (GraderState::Unavailable, Some(reason)),
+        };
+        *self.math.write().unwrap_or_else(PoisonError::into_inner) = math;
+        let slot = match open() {
+            Ok(sandbox) => {
+                let grader = CodeGrader::new(sandbox, self.settings.limits, self.settings.expected_bytes, self.disk.clone());
+                match try_code(&grader) {
+                    Ok(()) => Slot::Ready(Arc::new(grader)),
+                    Err(reason) => Slot::Unavailable(reason),
+                }
+            }
+            Err(error) => Slot::Unavailable(error.to_string()),
+        };
+        if let Slot::Unavailable(reason) = &slot {
+            tracing::warn!("code cannot be judged: {reason}");
+        }
+        *self.code.write().unwrap_or_else(PoisonError::into_inner) = slot;
+    }
+
+    /// The verdict on a completion. Blocks for as long as the grader works.
+    #[must_use]
+    pub fn grade(&self, spec: &TaskSpec, completion: &str) -> Grading {
+        match spec {
+            TaskSpec::Math(task) => math::grade(&task.answer, completion, self.settings.extraction),
+            TaskSpec::Code(task) => match self.code() {
+                Ok(grader) => grader.grade(task, completion),
+                Err(unavailable) => *unavailable,
+            },
+            TaskSpec::Lean(_) => lean::grade(),
+        }
+    }
+
+    /// The verdict that needs no judging: why the task's grader cannot judge now. `None` where it can.
+    #[must_use]
+    pub fn refusal(&self, spec: &TaskSpec) -> Option<Grading> {
+        match spec {
+            TaskSpec::Math(_) => None,
+            TaskSpec::Code(_) => self.code().err().map(|unavailable| *unavailable),
+            TaskSpec::Lean(_) => Some(lean::grade()),
+        }
+    }
+
+    fn code(&self) -> Result<Arc<CodeGrader>, Box<Grading>> {
+        match &*self.code.read().unwrap_or_else(PoisonError::into_inner) {
+            Slot::Ready(grader) => Ok(Arc::clone(grader)),
+            Slot::Preparing => Err(Box::new(Grading::unavailable("the sandbox is still being prepared; ask again when /readyz answers 200", true))),
+            Slot::Unavailable(reason) => Err(Box::new(Grading::unavailable(reason, false))),
+        }
+    }
+
+    /// The key of a verdict: everything that it depends on.
+    #[must_use]
+    pub fn key(&self, task: &Known, prompt: &str, completion: &str) -> Key {
+        let writer = KeyWriter::new().field("verdict-1").field(grader(&task.spec));
+        let writer = match &task.spec {
+            TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.extraction.name()),
+            TaskSpec::Lean(_) => writer.field(lean::VERSION),
+            TaskSpec::Code(_) => {
+                let code = self.code().ok();
+                let identity = code.as_ref().map(|grader| grader.sandbox().identity());
+                let Limits { fuel, memory, output, value, backstop: _ } = self.settings.limits;
+                writer
+                    .field(code::VERSION)
+                    .field(identity.map_or("", |identity| identity.backend.as_str()))
+                    .field(identity.map_or("", |identity| identity.digest.as_str()))
+                    .field(fuel.to_le_bytes())
+                    .field(memory.to_le_bytes())
+                    .field((output as u64).to_le_bytes())
+                    .field((value as u64).to_le_bytes())
+            }
+        };
+        writer.field(task.content.0).field(prompt).field(completion).finish()
+    }
+
+    /// Every grader and its state.
+    #[must_use]
+    pub fn info(&self) -> Vec<GraderInfo> {
+        let blank = |name: &str, version: &str| GraderInfo {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            state: GraderState::Unavailable,
+            reason: None,
+            required: self.settings.require.iter().any(|required| required == name),
+            backend: None,
+            interpreter: None,
+            digest: None,
+            policy: None,
+        };
+        let (state, reason) = self.math.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let math = GraderInfo { state, reason, policy: Some(self.settings.extraction.name().to_owned()), ..blank("math", math::VERSION) };
+        let code = blank("code", code::VERSION);
+        let code = match &*self.code.read().unwrap_or_else(PoisonError::into_inner) {
+            Slot::Preparing => GraderInfo { state: GraderState::Preparing, reason: Some("the sandbox is being prepared".to_owned()), ..code },
+            Slot::Unavailable(reason) => GraderInfo { reason: Some(reason.clone()), ..code },
+            Slot::Ready(grader) => {
+                let identity = grader.sandbox().identity();
+                GraderInfo {
+                    state: GraderState::Ready,
+                    backend: Some(identity.backend.clone()),
+                    interpreter: Some(identity.interpreter.clone()),
+                    digest: Some(identity.digest.clone()),
+                    ..code
+                }
+            }
+        };
+        let lean = GraderInfo { reason: Some(lean::REASON.to_owned()), ..blank("lean", lean::VERSION) };
+        vec![math, code, lean]
+    }
+
+    /// Whether every grader is settled and every required one can judge.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        self.info().iter().all(|grader| match grader.state {
+            GraderState::Ready => true,
+            GraderState::Preparing => false,
+            GraderState::Unavailable => !grader.required,
+        })
+    }
+}
+
+fn try_math(extraction: Extraction) -> Result<(), String> {
+    let right = math::grade(r"\frac{1}{2}", r"\boxed{0.5}", extraction).verdict;
+    let wrong = math::grade(r"\frac{1}{2}", r"\boxed{2}", extraction).verdict;
+    if (right, wrong) == (Verdict::Correct, Verdict::Incorrect) {
+        Ok(())
+    } else {
+        Err(format!("the math grader judged a right answer {right:?} and a wrong one {wrong:?}: report this as a bug"))
+    }
+}
+
+/// A right and a wrong program, through both ways of judging.
+fn try_code(grader: &CodeGrader) -> Result<(), String> {
+    let task = CodeTask {
+        entry_point: "double".to_owned(),
+        canonical: Some("def double(n):\n    return 2 * n\n".to_owned()),
+        imports: Vec::new(),
+        example: None,
+        tests: vec![CodeTest { args: vec![Value::from(21)], expected: None }],
+        asserts: vec!["assert double(4) == 8".to_owned()],
+        atol: 0.0,
+        compare: Compare::Equal,
+    };
+    for (program, wanted) in [
+        ("def double(n):\n    return n + n\n", Verdict::Correct),
+        ("def double(n):\n    return n * n\n", Verdict::Incorrect),
+    ] {
+        let grading = grader.grade(&task, program);
+        if grading.verdict != wanted {
+            return Err(format!(
+                "a sample that should be {wanted:?} was judged {:?} ({}). Run `rapid-verifier doctor` to see what is wrong with the sandbox",
+                grading.verdict, grading.detail
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Where the wasm sandbox lives: the folder of its artifact and the folder of what is made from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WasmPlace {
+    /// Holds `python-snapshot.wasm` and `python-stdlib.zip`; `None` where it has not been fetched.
+    pub artifact_dir: Option<PathBuf>,
+    /// Where the warmed module is kept.
+    pub cache_dir: PathBuf,
+}
+
+impl WasmPlace {
+    /// What opens the sandbox there.
+    #[must_use]
+    pub fn open(self) -> OpenSandbox {
+        Box::new(move || {
+            let Some(artifact_dir) = &self.artifact_dir else {
+                return Err(SandboxError::Unusable(
+                    "the Python interpreter that code is judged in is not on this machine: fetch it with `rapid-verifier fetch`, or name its folder with --sandbox-dir".to_owned(),
+                ));
+            };
+            let progress = |line: &str| tracing::info!("{line}");
+            let sandbox = sandboxes::wasm::WasmSandbox::open(artifact_dir, &self.cache_dir, &progress)?;
+            Ok(Arc::new(sandbox) as Arc<dyn Sandbox>)
+        })
+    }
+}
+
+/// What opens nothing, and says why.
+#[must_use]
+pub fn no_sandbox(reason: String) -> OpenSandbox {
+    Box::new(move || Err(SandboxError::Unusable(reason)))
+}

@@ -1,0 +1,329 @@
+//! Worker threads and their queue: bounded, and fair between requests.
+//!
+//! Each request has a lane. Workers take one job from each lane in turn, so that a request of a thousand items does not
+//! keep another's single item waiting for all of them. Places are reserved for a whole request before its first job is queued.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Work for a pool.
+pub trait Job: Send {
+    /// Whether anyone still waits for it. Asked when its turn comes, and when a client has gone away.
+    fn wanted(&mut self) -> bool;
+    /// Does it.
+    fn run(self: Box<Self>);
+}
+
+/// Worker threads that share a queue.
+pub struct Pool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    more: Condvar,
+    capacity: usize,
+    workers: usize,
+}
+
+#[derive(Default)]
+struct State {
+    lanes: VecDeque<(u64, VecDeque<Box<dyn Job>>)>,
+    /// Jobs in the lanes.
+    queued: usize,
+    /// Places promised to jobs that are not in the lanes yet.
+    reserved: usize,
+    running: usize,
+    next_lane: u64,
+    /// Running mean of a job's seconds.
+    mean_seconds: f64,
+    stopped: bool,
+}
+
+/// The queue has no room for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full {
+    /// When there may be room.
+    pub retry_after: Duration,
+}
+
+/// Room for a request's jobs. What is not used is given back when it is dropped.
+pub struct Reservation {
+    shared: Arc<Shared>,
+    left: usize,
+    lane: u64,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pool {
+    /// Starts `workers` threads over a queue of at most `capacity` jobs.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub fn new(name: &str, workers: usize, capacity: usize) -> std::io::Result<Pool> {
+        let workers = workers.max(1);
+        let shared = Arc::new(Shared { state: Mutex::default(), more: Condvar::new(), capacity, workers });
+        let mut pool = Pool { shared, workers: Vec::with_capacity(workers) };
+        for number in 0..workers {
+            let shared = Arc::clone(&pool.shared);
+            pool.workers.push(std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || work(&shared))?);
+        }
+        Ok(pool)
+    }
+
+    /// Room for `jobs` jobs of one request, in a lane of their own.
+    ///
+    /// # Errors
+    /// [`Full`] where the queue has not as much room.
+    pub fn reserve(&self, jobs: usize) -> Result<Reservation, Full> {
+        let mut state = self.shared.lock();
+        if state.queued + state.reserved + jobs > self.shared.capacity {
+            let seconds = state.queued as f64 * state.mean_seconds / self.shared.workers as f64;
+            return Err(Full { retry_after: Duration::from_secs(seconds.clamp(1.0, 60.0) as u64) });
+        }
+        state.reserved += jobs;
+        state.next_lane += 1;
+        Ok(Reservation { shared: Arc::clone(&self.shared), left: jobs, lane: state.next_lane })
+    }
+
+    /// Drops the queued jobs that nobody waits for.
+    pub fn sweep(&self) {
+        let mut gone = Vec::new();
+        let mut state = self.shared.lock();
+        for (_, lane) in &mut state.lanes {
+            let (wanted, unwanted): (VecDeque<_>, VecDeque<_>) = std::mem::take(lane).into_iter().map(|mut job| (job.wanted(), job)).fold(
+                (VecDeque::new(), VecDeque::new()),
+                |(mut wanted, mut unwanted), (keep, job)| {
+                    if keep { wanted.push_back(job) } else { unwanted.push_back(job) }
+                    (wanted, unwanted)
+                },
+            );
+            *lane = wanted;
+            gone.extend(unwanted);
+        }
+        state.queued -= gone.len();
+        state.lanes.retain(|(_, lane)| !lane.is_empty());
+        drop(state);
+        // Their drops may ask for locks of their own.
+        drop(gone);
+    }
+
+    /// Jobs that wait, and jobs that run.
+    #[must_use]
+    pub fn load(&self) -> (usize, usize) {
+        let state = self.shared.lock();
+        (state.queued, state.running)
+    }
+
+    /// Number of worker threads.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.shared.workers
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let queued = {
+            let mut state = self.shared.lock();
+            state.stopped = true;
+            state.queued = 0;
+            std::mem::take(&mut state.lanes)
+        };
+        self.shared.more.notify_all();
+        drop(queued);
+        for worker in self.workers.drain(..) {
+            // The last owner of the pool may be a job, and so one of the workers.
+            if worker.thread().id() != std::thread::current().id() {
+                let _ = worker.join();
+            }
+        }
+    }
+}
+
+impl Reservation {
+    /// Queues a job in one of the places reserved; at most as many as were.
+    pub fn submit(&mut self, job: Box<dyn Job>) {
+        let mut state = self.shared.lock();
+        if self.left == 0 || state.stopped {
+            return; // Dropping the job tells whoever waits for it.
+        }
+        self.left -= 1;
+        state.reserved -= 1;
+        state.queued += 1;
+        match state.lanes.iter_mut().find(|(lane, _)| *lane == self.lane) {
+            Some((_, jobs)) => jobs.push_back(job),
+            None => state.lanes.push_back((self.lane, VecDeque::from([job]))),
+        }
+        drop(state);
+        self.shared.more.notify_one();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shared.lock().reserved -= self.left;
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut state = shared.lock();
+    loop {
+        if state.stopped {
+            return;
+        }
+        let Some((lane, mut jobs)) = state.lanes.pop_front() else {
+            state = shared.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        let job = jobs.pop_front();
+        if !jobs.is_empty() {
+            state.lanes.push_back((lane, jobs));
+        }
+        let Some(mut job) = job else { continue };
+        state.queued -= 1;
+        state.running += 1;
+        drop(state);
+        let started = Instant::now();
+        let wanted = job.wanted();
+        if wanted {
+            // A job that panics must not take its worker with it; its waiters learn of it by its drop.
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run())).is_err() {
+                tracing::error!("a job panicked; its items are answered as unavailable");
+            }
+        } else {
+            drop(job);
+        }
+        state = shared.lock();
+        state.running -= 1;
+        if wanted {
+            state.mean_seconds += 0.05 * (started.elapsed().as_secs_f64() - state.mean_seconds);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    struct Note {
+        text: &'static str,
+        to: mpsc::Sender<&'static str>,
+        wanted: Arc<AtomicBool>,
+        hold: Option<mpsc::Receiver<()>>,
+    }
+
+    impl Job for Note {
+        fn wanted(&mut self) -> bool {
+            self.wanted.load(Ordering::SeqCst)
+        }
+
+        fn run(self: Box<Self>) {
+            if let Some(hold) = &self.hold {
+                let _ = hold.recv();
+            }
+            let _ = self.to.send(self.text);
+        }
+    }
+
+    struct Bench {
+        pool: Pool,
+        to: mpsc::Sender<&'static str>,
+        notes: mpsc::Receiver<&'static str>,
+        release: Option<mpsc::Sender<()>>,
+    }
+
+    impl Bench {
+        /// One worker, busy until it is released.
+        fn busy(capacity: usize) -> Bench {
+            let (to, notes) = mpsc::channel();
+            let (release, hold) = mpsc::channel();
+            let pool = Pool::new("test", 1, capacity).unwrap();
+            let wanted = Arc::new(AtomicBool::new(true));
+            pool.reserve(1).unwrap().submit(Box::new(Note { text: "first", to: to.clone(), wanted, hold: Some(hold) }));
+            while pool.load() != (0, 1) {
+                std::thread::yield_now();
+            }
+            Bench { pool, to, notes, release: Some(release) }
+        }
+
+        fn submit(&self, texts: &[&'static str], wanted: &Arc<AtomicBool>) {
+            let mut room = self.pool.reserve(texts.len()).unwrap();
+            for text in texts {
+                room.submit(Box::new(Note { text, to: self.to.clone(), wanted: Arc::clone(wanted), hold: None }));
+            }
+        }
+
+        fn finish(mut self) -> Vec<&'static str> {
+            self.release = None;
+            while self.pool.load() != (0, 0) {
+                std::thread::yield_now();
+            }
+            drop(self.to);
+            drop(self.pool);
+            self.notes.iter().collect()
+        }
+    }
+
+    fn yes() -> Arc<AtomicBool> {
+        Arc::new(AtomicBool::new(true))
+    }
+
+    #[test]
+    fn a_single_job_does_not_wait_for_a_long_request() {
+        let bench = Bench::busy(100);
+        bench.submit(&["a1", "a2", "a3", "a4"], &yes());
+        bench.submit(&["b1"], &yes());
+        assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
+    }
+
+    #[test]
+    fn a_request_has_room_as_a_whole_or_not_at_all() {
+        let bench = Bench::busy(3);
+        let room = bench.pool.reserve(2).unwrap();
+        let full = bench.pool.reserve(2).err().unwrap();
+        assert!(full.retry_after >= Duration::from_secs(1));
+        drop(room);
+        assert!(bench.pool.reserve(3).is_ok());
+    }
+
+    #[test]
+    fn jobs_that_nobody_waits_for_are_not_done_and_leave_their_place() {
+        let bench = Bench::busy(3);
+        let wanted = yes();
+        bench.submit(&["a1", "a2", "a3"], &wanted);
+        wanted.store(false, Ordering::SeqCst);
+        assert!(bench.pool.reserve(1).is_err());
+        bench.pool.sweep();
+        assert!(bench.pool.reserve(3).is_ok());
+        assert_eq!(bench.finish(), ["first"]);
+    }
+
+    #[test]
+    fn a_job_that_panics_leaves_its_worker_alive() {
+        struct Panics;
+        impl Job for Panics {
+            fn wanted(&mut self) -> bool {
+                true
+            }
+            fn run(self: Box<Self>) {
+                panic!("on purpose");
+            }
+        }
+        let bench = Bench::busy(10);
+        bench.pool.reserve(1).unwrap().submit(Box::new(Panics));
+        bench.submit(&["after"], &yes());
+        assert_eq!(bench.finish(), ["first", "after"]);
+    }
+}

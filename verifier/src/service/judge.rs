@@ -1,0 +1,223 @@
+//! From items to judgements: the cache first, then the queue; what is asked twice at once is judged once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use verifier_api::Judgement;
+
+use super::Service;
+use super::request::Question;
+use crate::cache::Key;
+use crate::grade::Grading;
+use crate::pool::{Full, Job, Reservation};
+use crate::registry::grader;
+
+/// Why a batch is not judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The queue has no room for it.
+    Full {
+        /// When there may be.
+        retry_after: Duration,
+    },
+}
+
+impl From<Full> for Refusal {
+    fn from(full: Full) -> Refusal {
+        Refusal::Full { retry_after: full.retry_after }
+    }
+}
+
+/// The keys that are being judged, each with those who wait for its verdict.
+#[derive(Default)]
+pub(super) struct Flights(Mutex<HashMap<Key, Vec<oneshot::Sender<Outcome>>>>);
+
+/// A verdict, and whether the cache had it.
+#[derive(Debug, Clone)]
+struct Outcome {
+    grading: Grading,
+    cached: bool,
+    /// Time that a worker took for it.
+    seconds: f64,
+}
+
+impl Flights {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<oneshot::Sender<Outcome>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the verdict under `key`; true where nobody else does yet, so that it must be queued.
+    fn join(&self, key: Key) -> (oneshot::Receiver<Outcome>, bool) {
+        let (sender, receiver) = oneshot::channel();
+        let mut flights = self.lock();
+        let waiters = flights.entry(key).or_default();
+        let first = waiters.is_empty();
+        waiters.push(sender);
+        (receiver, first)
+    }
+
+    /// Whether someone still waits; where nobody does, the flight is over.
+    fn wanted(&self, key: &Key) -> bool {
+        let mut flights = self.lock();
+        let Some(waiters) = flights.get_mut(key) else { return false };
+        waiters.retain(|waiter| !waiter.is_closed());
+        if waiters.is_empty() {
+            flights.remove(key);
+            return false;
+        }
+        true
+    }
+
+    fn land(&self, key: &Key, outcome: &Outcome) {
+        let waiters = self.lock().remove(key).unwrap_or_default();
+        for (number, waiter) in waiters.into_iter().enumerate() {
+            let cached = outcome.cached || number > 0;
+            // Whoever has gone away needs no answer.
+            let _ = waiter.send(Outcome { cached, ..outcome.clone() });
+        }
+    }
+}
+
+struct JudgeJob {
+    service: Arc<Service>,
+    question: Question,
+    key: Key,
+    /// Whether the flight is over, and its key perhaps another job's.
+    over: bool,
+}
+
+impl Job for JudgeJob {
+    fn wanted(&mut self) -> bool {
+        let wanted = self.service.flights.wanted(&self.key);
+        self.over = !wanted;
+        wanted
+    }
+
+    fn run(mut self: Box<Self>) {
+        let started = Instant::now();
+        let known = self.service.cache.get(&self.key);
+        let cached = known.is_some();
+        let grading = known.unwrap_or_else(|| {
+            let grading = self.service.graders.grade(&self.question.task.spec, &self.question.completion);
+            self.service.cache.put(self.key, &grading);
+            grading
+        });
+        let outcome = Outcome { grading, cached, seconds: started.elapsed().as_secs_f64() };
+        self.service.flights.land(&self.key, &outcome);
+        self.over = true;
+    }
+}
+
+impl Drop for JudgeJob {
+    fn drop(&mut self) {
+        if !self.over {
+            // Never run to its end: it panicked, or the service stops. Whoever waits sees the channel close.
+            self.service.flights.lock().remove(&self.key);
+        }
+    }
+}
+
+/// When a request's future is dropped before its end, its queued jobs leave the queue.
+struct Leaving<'a> {
+    service: &'a Service,
+    answered: bool,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.service.light.sweep();
+            self.service.heavy.sweep();
+        }
+    }
+}
+
+enum Pending {
+    Here(Outcome, Key),
+    Waits(oneshot::Receiver<Outcome>, Key),
+}
+
+/// Judges a batch: one judgement a question, in their order.
+///
+/// # Errors
+/// [`Refusal::Full`] where the queue has no room for what is not in the cache; then nothing of the batch was queued.
+pub async fn judge(service: &Arc<Service>, questions: Vec<Question>) -> Result<Vec<Judgement>, Refusal> {
+    let started = Instant::now();
+    let keys: Vec<Key> = questions.iter().map(|question| service.graders.key(&question.task, &question.prompt, &question.completion)).collect();
+    let here: Vec<Option<Outcome>> = questions
+        .iter()
+        .zip(&keys)
+        .map(|(question, key)| {
+            let outcome = |grading, cached| Outcome { grading, cached, seconds: 0.0 };
+            let refused = || service.graders.refusal(&question.task.spec).map(|grading| outcome(grading, false));
+            service.cache.in_memory(key).map(|grading| outcome(grading, true)).or_else(refused)
+        })
+        .collect();
+    let absent = |heavy: bool| questions.iter().zip(&here).filter(|(question, here)| here.is_none() && question.heavy() == heavy).count();
+    let mut light = service.light.reserve(absent(false))?;
+    let mut heavy = service.heavy.reserve(absent(true))?;
+
+    let mut leaving = Leaving { service, answered: false };
+    let mut ids = Vec::with_capacity(questions.len());
+    let mut pending = Vec::with_capacity(questions.len());
+    for ((question, key), here) in questions.into_iter().zip(keys).zip(here) {
+        ids.push((question.id.clone(), grader(&question.task.spec)));
+        pending.push(match here {
+            Some(outcome) => Pending::Here(outcome, key),
+            None => {
+                let room = if question.heavy() { &mut heavy } else { &mut light };
+                Pending::Waits(enqueue(service, room, question, key), key)
+            }
+        });
+    }
+    // Places that another request's flight made needless.
+    drop((light, heavy));
+
+    let mut judgements = Vec::with_capacity(ids.len());
+    for ((id, grader), pending) in ids.into_iter().zip(pending) {
+        let (outcome, key) = match pending {
+            Pending::Here(outcome, key) => (outcome, key),
+            Pending::Waits(receiver, key) => {
+                let lost = || Outcome {
+                    grading: Grading::unavailable("the item was not judged: its grader failed, or the server is stopping", true),
+                    cached: false,
+                    seconds: 0.0,
+                };
+                (receiver.await.unwrap_or_else(|_| lost()), key)
+            }
+        };
+        let seconds = if outcome.cached { started.elapsed().as_secs_f64() } else { outcome.seconds };
+        service.metrics.judgement(grader, outcome.grading.verdict, outcome.cached, outcome.seconds);
+        judgements.push(judgement(id, key, outcome, seconds));
+    }
+    leaving.answered = true;
+    Ok(judgements)
+}
+
+fn enqueue(service: &Arc<Service>, room: &mut Reservation, question: Question, key: Key) -> oneshot::Receiver<Outcome> {
+    let (receiver, first) = service.flights.join(key);
+    if first {
+        room.submit(Box::new(JudgeJob { service: Arc::clone(service), question, key, over: false }));
+    }
+    receiver
+}
+
+fn judgement(id: String, key: Key, outcome: Outcome, seconds: f64) -> Judgement {
+    let reward = outcome.grading.reward();
+    let Grading { verdict, detail, passed, total, retryable, deterministic } = outcome.grading;
+    Judgement {
+        id,
+        reward,
+        verdict,
+        detail,
+        passed,
+        total,
+        retryable,
+        key: key.to_string(),
+        cached: outcome.cached,
+        deterministic,
+        elapsed_ms: (seconds * 1e6).round() / 1e3,
+    }
+}

@@ -1,0 +1,143 @@
+//! The service: what it holds, and its routes as a plain function from state to router.
+
+mod auth;
+mod judge;
+mod openapi;
+mod problem;
+mod request;
+mod routes;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::{get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+use verifier_api::{Readiness, RequestLimits};
+
+use crate::cache::{Disk, VerdictCache};
+use crate::graders::{GraderSettings, Graders, OpenSandbox};
+use crate::metrics::{Gauges, Metrics};
+use crate::pool::Pool;
+use crate::registry::Registry;
+
+pub use auth::Token;
+pub use judge::{Refusal, judge};
+pub use problem::ProblemResponse;
+pub use request::Question;
+
+/// Everything that a service is made of; resolved once, before it starts.
+pub struct Settings {
+    /// What one request may hold.
+    pub limits: RequestLimits,
+    /// Worker threads for programs; answers to math problems have threads of their own.
+    pub workers: usize,
+    /// Bytes of verdicts kept in memory.
+    pub cache_bytes: usize,
+    /// The token that `/v1` asks for.
+    pub token: Option<Token>,
+    /// The graders' settings.
+    pub graders: GraderSettings,
+}
+
+/// A running service, shared by its requests.
+pub struct Service {
+    limits: RequestLimits,
+    token: Option<Token>,
+    registry: Registry,
+    graders: Graders,
+    cache: VerdictCache,
+    /// For what takes microseconds, so that it never waits behind programs that take minutes.
+    light: Pool,
+    heavy: Pool,
+    flights: judge::Flights,
+    metrics: Metrics,
+}
+
+impl Service {
+    /// Puts a service together. Graders that need preparing are not ready until [`Service::prepare`] has run.
+    ///
+    /// # Errors
+    /// Where the system gives no threads.
+    pub fn new(settings: Settings, registry: Registry, disk: Option<Arc<Disk>>) -> std::io::Result<Arc<Service>> {
+        let Settings { limits, workers, cache_bytes, token, graders } = settings;
+        Ok(Arc::new(Service {
+            light: Pool::new("light", 1, limits.queue)?,
+            heavy: Pool::new("worker", workers, limits.queue)?,
+            graders: Graders::new(graders, disk.clone()),
+            cache: VerdictCache::new(cache_bytes, disk),
+            flights: judge::Flights::default(),
+            metrics: Metrics::default(),
+            limits,
+            token,
+            registry,
+        }))
+    }
+
+    /// Prepares the graders. Blocks; [`Service::prepare_beside`] does not.
+    pub fn prepare(&self, open: OpenSandbox) {
+        self.graders.prepare(open);
+    }
+
+    /// Prepares the graders in a thread of its own while the service answers already.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub fn prepare_beside(self: &Arc<Self>, open: OpenSandbox) -> std::io::Result<()> {
+        let service = Arc::clone(self);
+        std::thread::Builder::new().name("prepare".to_owned()).spawn(move || service.prepare(open))?;
+        Ok(())
+    }
+
+    /// Whether the service is ready, and each grader's state.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        Readiness { ready: self.graders.ready(), graders: self.graders.info() }
+    }
+
+    /// The tasks that can be named.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// What one request may hold.
+    #[must_use]
+    pub fn limits(&self) -> RequestLimits {
+        self.limits
+    }
+
+    fn gauges(&self) -> Gauges {
+        let ((light_queued, light_running), (heavy_queued, heavy_running)) = (self.light.load(), self.heavy.load());
+        Gauges {
+            queued: light_queued + heavy_queued,
+            running: light_running + heavy_running,
+            workers: self.light.workers() + self.heavy.workers(),
+            ready: self.graders.ready(),
+        }
+    }
+}
+
+/// The service's routes. Needs no socket: tests call the router itself.
+pub fn app(service: Arc<Service>) -> Router {
+    let guarded = Router::new()
+        .route("/v1/verify", post(routes::verify))
+        .route("/v1/datasets", get(routes::datasets))
+        .route("/v1/info", get(routes::info))
+        .route("/v1/verdicts/{key}", get(routes::verdict))
+        .layer(middleware::from_fn_with_state(Arc::clone(&service), auth::check));
+    Router::new()
+        .merge(guarded)
+        .route("/healthz", get(routes::healthz))
+        .route("/readyz", get(routes::readyz))
+        .route("/metrics", get(routes::metrics))
+        .route("/openapi.json", get(routes::openapi))
+        .fallback(routes::unknown)
+        .method_not_allowed_fallback(routes::wrong_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(&service), routes::count))
+        .layer(CatchPanicLayer::custom(problem::panicked))
+        .with_state(service)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! `/openapi.json`: the routes and bodies for people's own clients.
+
+use serde_json::{Value as Json, json};
+
+/// An OpenAPI 3.1 document.
+pub(super) fn document() -> Json {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "rapid-verifier",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Decides whether completions are right: mathematics by comparison, Python in a sandbox. A reward is a pure function of task, prompt and completion.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" }
+        },
+        "paths": paths(),
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "responses": { "problem": { "description": "What is wrong, as RFC 9457 has it.", "content": { "application/problem+json": { "schema": schema("Problem") } } } },
+            "schemas": schemas()
+        }
+    })
+}
+
+fn paths() -> Json {
+    let guarded = json!([{ "token": [] }, {}]);
+    let problem = json!({ "$ref": "#/components/responses/problem" });
+    let answer = |what: &str, name: &str| json!({ "description": what, "content": { "application/json": { "schema": schema(name) } } });
+    json!({
+        "/v1/verify": { "post": {
+            "summary": "Judge a batch: items are judged independently and answered in order.",
+            "security": guarded,
+            "requestBody": { "required": true, "content": { "application/json": { "schema": schema("VerifyRequest") } } },
+            "responses": { "200": answer("One judgement an item.", "VerifyResponse"), "400": problem, "401": problem, "413": problem, "422": problem, "429": problem, "500": problem }
+        } },
+        "/v1/datasets": { "get": { "summary": "Data sets whose tasks can be named.", "security": guarded, "responses": { "200": answer("The data sets.", "Datasets"), "401": problem } } },
+        "/v1/info": { "get": { "summary": "Versions of service, graders, interpreter and data.", "security": guarded, "responses": { "200": answer("The service.", "ServiceInfo"), "401": problem } } },
+        "/v1/verdicts/{key}": { "get": {
+            "summary": "A verdict from the cache.",
+            "security": guarded,
+            "parameters": [{ "name": "key", "in": "path", "required": true, "schema": { "type": "string", "pattern": "^[0-9a-f]{64}$" } }],
+            "responses": { "200": answer("The verdict.", "StoredVerdict"), "401": problem, "404": problem, "422": problem }
+        } },
+        "/healthz": { "get": { "summary": "Whether the process answers.", "responses": { "200": { "description": "It does." } } } },
+        "/readyz": { "get": { "summary": "Whether every grader is settled and every required one can judge.", "responses": { "200": answer("Ready.", "Readiness"), "503": answer("Not ready, and why.", "Readiness") } } },
+        "/metrics": { "get": { "summary": "Counters in Prometheus's text format.", "responses": { "200": { "description": "The counters.", "content": { "text/plain": {} } } } } },
+        "/openapi.json": { "get": { "summary": "This document.", "responses": { "200": { "description": "The document.", "content": { "application/json": {} } } } } }
+    })
+}
+
+fn schema(name: &str) -> Json {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn object(required: &[&str], properties: Json) -> Json {
+    json!({ "type": "object", "required": required, "properties": properties })
+}
+
+fn list(of: Json) -> Json {
+    json!({ "type": "array", "items": of })
+}
+
+fn schemas() -> Json {
+    let (string, integer, boolean, number) = (json!({ "type": "string" }), json!({ "type": "integer", "minimum": 0 }), json!({ "type": "boolean" }), json!({ "type": "number" }));
+    let value = json!({ "description": "A Python value. What JSON lacks is tagged: {\"$tuple\":[…]}, {\"$set\":[…]}, {\"$frozenset\":[…]}, {\"$bytes\":\"base64\"}, {\"$complex\":[re,im]}, {\"$float\":\"nan\"|\"inf\"|\"-inf\"}, {\"$int\":\"digits\"}, {\"$dict\":[[k,v],…]}." });
+    let reward = json!({ "type": ["number", "null"], "description": "1 or 0; null where the verdict is unavailable." });
+    json!({
+        "VerifyRequest": object(&["items"], json!({ "items": list(schema("Item")) })),
+        "Item": object(&["id", "task", "prompt", "completion"], json!({
+            "id": string,
+            "task": { "oneOf": [ { "type": "string", "examples": ["mbppplus/2"] }, schema("MathTask"), schema("CodeTask"), schema("LeanTask") ] },
+            "prompt": string,
+            "completion": string
+        })),
+        "MathTask": object(&["kind", "answer"], json!({ "kind": { "const": "math" }, "answer": string })),
+        "CodeTask": object(&["kind", "entry_point"], json!({
+            "kind": { "const": "code" },
+            "entry_point": string,
+            "tests": list(object(&["args", "expected"], json!({ "args": list(value.clone()), "expected": value }))),
+            "asserts": list(string.clone())
+        })),
+        "LeanTask": object(&["kind", "header", "statement"], json!({ "kind": { "const": "lean" }, "header": string, "statement": string })),
+        "VerifyResponse": object(&["results"], json!({ "results": list(schema("Judgement")) })),
+        "Verdict": { "enum": ["correct", "incorrect", "timeout", "memory", "malformed", "unavailable"] },
+        "Judgement": object(&["id", "reward", "verdict", "detail", "retryable", "key", "cached", "deterministic", "elapsed_ms"], json!({
+            "id": string, "reward": reward, "verdict": schema("Verdict"), "detail": { "type": "object" }, "passed": integer, "total": integer,
+            "retryable": boolean, "key": string, "cached": boolean, "deterministic": boolean, "elapsed_ms": number
+        })),
+        "StoredVerdict": object(&["key", "reward", "verdict", "detail", "deterministic"], json!({
+            "key": string, "reward": reward, "verdict": schema("Verdict"), "detail": { "type": "object" }, "passed": integer, "total": integer, "deterministic": boolean
+        })),
+        "Datasets": object(&["datasets"], json!({ "datasets": list(schema("DatasetInfo")) })),
+        "DatasetInfo": object(&["name", "graders", "train", "eval", "digest"], json!({ "name": string, "graders": list(string.clone()), "train": integer, "eval": integer, "digest": string })),
+        "GraderInfo": object(&["name", "version", "state", "required"], json!({
+            "name": string, "version": string, "state": { "enum": ["preparing", "ready", "unavailable"] }, "reason": string, "required": boolean,
+            "backend": string, "interpreter": string, "digest": string, "policy": string
+        })),
+        "RequestLimits": object(&["body_bytes", "items", "queue"], json!({ "body_bytes": integer, "items": integer, "queue": integer })),
+        "ServiceInfo": object(&["service", "version", "api", "graders", "datasets", "limits"], json!({
+            "service": string, "version": string, "api": string, "graders": list(schema("GraderInfo")), "datasets": list(schema("DatasetInfo")), "limits": schema("RequestLimits")
+        })),
+        "Readiness": object(&["ready", "graders"], json!({ "ready": boolean, "graders": list(schema("GraderInfo")) })),
+        "Problem": object(&["type", "title", "status", "detail"], json!({ "type": string, "title": string, "status": integer, "detail": string, "item": integer, "field": string }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `$ref` in `json`.
+    fn references(json: &Json, found: &mut Vec<String>) {
+        match json {
+            Json::Object(fields) => {
+                for (key, value) in fields {
+                    match value {
+                        Json::String(target) if key == "$ref" => found.push(target.clone()),
+                        other => references(other, found),
+                    }
+                }
+            }
+            Json::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let document = document();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.len() > 20);
+        for target in found {
+            let pointer = target.strip_prefix('#').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{target}");
+        }
+    }
+
+    #[test]
+    fn the_judgement_that_is_sent_is_the_one_described() {
+        let judgement = verifier_api::Judgement {
+            id: String::new(),
+            reward: None,
+            verdict: verifier_api::Verdict::Unavailable,
+            detail: json!({}),
+            passed: Some(1),
+            total: Some(1),
+            retryable: true,
+            key: String::new(),
+            cached: false,
+            deterministic: true,
+            elapsed_ms: 0.0,
+        };
+        let sent = serde_json::to_value(judgement).unwrap();
+        let described = document();
+        let described = described.pointer("/components/schemas/Judgement/properties").and_then(Json::as_object).unwrap();
+        let mut sent: Vec<&String> = sent.as_object().unwrap().keys().collect();
+        let mut described: Vec<&String> = described.keys().collect();
+        sent.sort();
+        described.sort();
+        assert_eq!(sent, described);
+    }
+}

@@ -1,0 +1,113 @@
+//! One function a route.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Path, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt as _;
+use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, VerifyResponse};
+
+use super::judge::{Refusal, judge};
+use super::{ProblemResponse, Service, openapi, request};
+use crate::cache::Key;
+
+type Shared = State<Arc<Service>>;
+
+pub(super) async fn verify(State(service): Shared, headers: HeaderMap, body: Body) -> Result<Response, ProblemResponse> {
+    let limit = service.limits.body_bytes;
+    let body = read(body, &headers, limit).await?;
+    // Reading a large body and making its keys is no work for a thread that answers others too.
+    let questions = {
+        let service = Arc::clone(&service);
+        tokio::task::spawn_blocking(move || request::read(&body, &service.registry, &service.limits)).await.map_err(|_| ProblemResponse::unread())??
+    };
+    let results = judge(&service, questions).await.map_err(|Refusal::Full { retry_after }| ProblemResponse::full(retry_after))?;
+    Ok(Json(VerifyResponse { results }).into_response())
+}
+
+/// The body, never more than `limit` bytes of it.
+async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Result<Vec<u8>, ProblemResponse> {
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()).and_then(|length| length.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > limit) {
+        return Err(ProblemResponse::too_large(limit));
+    }
+    let mut bytes = Vec::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| ProblemResponse::unread())?;
+        if bytes.len() + piece.len() > limit {
+            return Err(ProblemResponse::too_large(limit));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {
+    Json(Datasets { datasets: service.registry.datasets() })
+}
+
+pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {
+    Json(ServiceInfo {
+        service: "rapid-verifier".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        api: API_VERSION.to_owned(),
+        graders: service.graders.info(),
+        datasets: service.registry.datasets(),
+        limits: service.limits,
+    })
+}
+
+pub(super) async fn verdict(State(service): Shared, Path(text): Path<String>) -> Result<Json<StoredVerdict>, ProblemResponse> {
+    let key: Key = text.parse().map_err(|_| ProblemResponse::bad(None, "key", "a key is 64 hexadecimal digits"))?;
+    let found = tokio::task::spawn_blocking(move || service.cache.get(&key)).await.ok().flatten();
+    let grading = found.ok_or_else(|| ProblemResponse::unknown_key(&text))?;
+    Ok(Json(StoredVerdict {
+        key: key.to_string(),
+        reward: grading.reward(),
+        verdict: grading.verdict,
+        detail: grading.detail,
+        passed: grading.passed,
+        total: grading.total,
+        deterministic: grading.deterministic,
+    }))
+}
+
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+pub(super) async fn readyz(State(service): Shared) -> Response {
+    let readiness = service.readiness();
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(readiness)).into_response()
+}
+
+pub(super) async fn metrics(State(service): Shared) -> Response {
+    let text = service.metrics.render(service.gauges());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+pub(super) async fn openapi() -> Json<serde_json::Value> {
+    Json(openapi::document())
+}
+
+pub(super) async fn unknown(uri: Uri) -> ProblemResponse {
+    ProblemResponse::unknown_route(uri.path())
+}
+
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> ProblemResponse {
+    ProblemResponse::wrong_method(method.as_str(), uri.path())
+}
+
+/// Counts what was answered, by route and not by path: whoever asks for other paths cannot fill the counters.
+pub(super) async fn count(State(service): Shared, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let response = next.run(request).await;
+    service.metrics.request(&route, response.status().as_u16());
+    response
+}
