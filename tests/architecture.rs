@@ -1,5 +1,7 @@
 //! The invariants of ARCHITECTURE.md.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tests::repository::{code_of, files, links, metadata, relative, root};
@@ -9,7 +11,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("datasets", &[]),
     ("engine", &[]),
     ("sandboxes", &[]),
-    ("tests", &["datasets", "engine", "sandboxes", "trainer", "verifier", "verifier-api"]),
+    (
+        "tests",
+        &[
+            "datasets",
+            "engine",
+            "sandboxes",
+            "trainer",
+            "verifier",
+            "verifier-api",
+        ],
+    ),
     ("trainer", &["datasets", "engine", "verifier-api"]),
     ("verifier", &["datasets", "sandboxes", "verifier-api"]),
     ("verifier-api", &[]),
@@ -19,58 +31,121 @@ const EDGES: &[(&str, &[&str])] = &[
 const UNSAFE: &[&str] = &["trainer/engine/src/backend/", "sandboxes/src/wasm/"];
 
 /// Folder of each crate.
-const CRATES: &[&str] = &["datasets", "sandboxes", "verifier", "verifier/api", "trainer", "trainer/engine", "tests"];
+const CRATES: &[&str] = &[
+    "datasets",
+    "sandboxes",
+    "verifier",
+    "verifier/api",
+    "trainer",
+    "trainer/engine",
+    "tests",
+];
 
 /// Longest source file. One that grows beyond it has two subjects.
 const LINES: usize = 600;
 
 fn sources() -> Vec<(String, String)> {
-    let found: Vec<_> = CRATES.iter().filter(|folder| !folder.contains('/')).flat_map(|folder| files(folder, &[".rs"])).collect();
-    assert!(found.len() > 50, "only {} sources found: is the search wrong?", found.len());
-    found.iter().map(|path| (relative(path), std::fs::read_to_string(path).unwrap())).collect()
+    let found: Vec<_> = CRATES
+        .iter()
+        .filter(|folder| !folder.contains('/'))
+        .flat_map(|folder| files(folder, &[".rs"]))
+        .collect();
+    assert!(
+        found.len() > 50,
+        "only {} sources found: is the search wrong?",
+        found.len()
+    );
+    found
+        .iter()
+        .map(|path| (relative(path), std::fs::read_to_string(path).unwrap()))
+        .collect()
 }
 
 #[test]
 fn crates_know_each_other_as_drawn_and_no_further() {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
-    let members: BTreeSet<_> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    let members: BTreeSet<_> = packages
+        .iter()
+        .map(|package| package["name"].as_str().unwrap())
+        .collect();
     let seen: BTreeMap<_, BTreeSet<_>> = packages
         .iter()
         .map(|package| {
-            let known = package["dependencies"].as_array().unwrap().iter().map(|d| d["name"].as_str().unwrap());
-            (package["name"].as_str().unwrap(), known.filter(|name| members.contains(name)).collect())
+            let known = package["dependencies"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|d| d["name"].as_str().unwrap());
+            (
+                package["name"].as_str().unwrap(),
+                known.filter(|name| members.contains(name)).collect(),
+            )
         })
         .collect();
-    let drawn: BTreeMap<_, BTreeSet<_>> = EDGES.iter().map(|(from, to)| (*from, to.iter().copied().collect())).collect();
+    let drawn: BTreeMap<_, BTreeSet<_>> = EDGES
+        .iter()
+        .map(|(from, to)| (*from, to.iter().copied().collect()))
+        .collect();
     assert_eq!(seen, drawn);
 }
 
 #[test]
 fn the_trainer_links_no_sandbox_and_the_engine_no_http() {
     let links_any = |package: &str, names: &[&str]| -> Vec<String> {
-        links(package).into_iter().filter(|name| names.iter().any(|start| name == start || name.starts_with(&format!("{start}-")))).collect()
+        links(package)
+            .into_iter()
+            .filter(|name| {
+                names
+                    .iter()
+                    .any(|start| name == start || name.starts_with(&format!("{start}-")))
+            })
+            .collect()
     };
-    let (wasm, http) = (["wasmtime", "cranelift"], ["reqwest", "hyper", "http", "axum", "rustls"]);
+    let (wasm, http) = (
+        ["wasmtime", "cranelift"],
+        ["reqwest", "hyper", "http", "axum", "rustls"],
+    );
     assert_eq!(links_any("trainer", &wasm), Vec::<String>::new());
     assert_eq!(links_any("engine", &http), Vec::<String>::new());
     assert_eq!(links_any("sandboxes", &http), Vec::<String>::new());
-    assert_eq!(links_any("verifier-api", &["axum", "tower-http", "wasmtime"]), ["tower-http"].map(str::to_owned).to_vec(), "reqwest's own, and no server's");
+    assert_eq!(
+        links_any("verifier-api", &["axum", "tower-http", "wasmtime"]),
+        ["tower-http"].map(str::to_owned).to_vec(),
+        "reqwest's own, and no server's"
+    );
     // The search finds what is there.
     assert!(!links_any("verifier", &wasm).is_empty() && !links_any("trainer", &http).is_empty());
 }
 
 #[test]
 fn the_algorithms_see_only_slices_of_numbers() {
-    let algorithms: Vec<_> = sources().into_iter().filter(|(path, _)| path.starts_with("trainer/src/algo")).collect();
+    let algorithms: Vec<_> = sources()
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("trainer/src/algo"))
+        .collect();
     assert!(algorithms.len() >= 3, "{algorithms:?}");
     for (path, source) in algorithms {
         let code = code_of(&source);
-        for foreign in ["engine::", "datasets::", "verifier_api::", "tokio::", "std::fs", "std::net", "std::time", "std::sync", "std::thread"] {
+        for foreign in [
+            "engine::",
+            "datasets::",
+            "verifier_api::",
+            "tokio::",
+            "std::fs",
+            "std::net",
+            "std::time",
+            "std::sync",
+            "std::thread",
+        ] {
             assert!(!code.contains(foreign), "{path} names {foreign}");
         }
         for (at, _) in code.match_indices("crate::") {
-            assert!(code[at..].starts_with("crate::algo"), "{path} looks out of trainer::algo: {}", code[at..].lines().next().unwrap());
+            assert!(
+                code[at..].starts_with("crate::algo"),
+                "{path} looks out of trainer::algo: {}",
+                code[at..].lines().next().unwrap()
+            );
         }
     }
 }
@@ -80,12 +155,18 @@ fn unsafe_stands_only_in_the_backends_and_where_the_sandbox_loads_its_own_module
     let mut inside = 0;
     for (path, source) in sources() {
         let code = code_of(&source);
-        let words = code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| *word == "unsafe").count();
+        let words = code
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|word| *word == "unsafe")
+            .count();
         let allowed = UNSAFE.iter().any(|folder| path.starts_with(folder));
         assert!(words == 0 || allowed, "{path} has `unsafe`");
         inside += words;
         if path.starts_with("sandboxes/") {
-            assert!(words <= 1, "{path} has `unsafe` {words} times; one module is loaded");
+            assert!(
+                words <= 1,
+                "{path} has `unsafe` {words} times; one module is loaded"
+            );
         }
     }
     assert!(inside > 0, "no `unsafe` at all: is the search wrong?");
@@ -96,11 +177,24 @@ fn every_crate_takes_the_lints_and_the_versions_of_the_workspace() {
     for folder in CRATES {
         let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
         let manifest: toml::Table = manifest.parse().unwrap();
-        assert_eq!(manifest["lints"]["workspace"].as_bool(), Some(true), "{folder}");
+        assert_eq!(
+            manifest["lints"]["workspace"].as_bool(),
+            Some(true),
+            "{folder}"
+        );
         for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
-            for (name, dependency) in manifest.get(section).and_then(toml::Value::as_table).into_iter().flatten() {
+            for (name, dependency) in manifest
+                .get(section)
+                .and_then(toml::Value::as_table)
+                .into_iter()
+                .flatten()
+            {
                 let inherited = dependency.get("workspace").and_then(toml::Value::as_bool);
-                assert_eq!(inherited, Some(true), "{folder}: {name} has a version of its own");
+                assert_eq!(
+                    inherited,
+                    Some(true),
+                    "{folder}: {name} has a version of its own"
+                );
             }
         }
     }
@@ -108,10 +202,17 @@ fn every_crate_takes_the_lints_and_the_versions_of_the_workspace() {
 
 #[test]
 fn crates_without_unsafe_forbid_it() {
-    for folder in CRATES.iter().filter(|folder| !matches!(**folder, "sandboxes" | "trainer/engine")) {
+    for folder in CRATES
+        .iter()
+        .filter(|folder| !matches!(**folder, "sandboxes" | "trainer/engine"))
+    {
         for file in ["lib.rs", "main.rs"].map(|name| root().join(folder).join("src").join(name)) {
             if let Ok(source) = std::fs::read_to_string(&file) {
-                assert!(code_of(&source).contains("#![forbid(unsafe_code)]"), "{}", relative(&file));
+                assert!(
+                    code_of(&source).contains("#![forbid(unsafe_code)]"),
+                    "{}",
+                    relative(&file)
+                );
             }
         }
     }
@@ -119,14 +220,26 @@ fn crates_without_unsafe_forbid_it() {
 
 #[test]
 fn no_source_is_longer_than_one_subject() {
-    let long: Vec<_> = sources().into_iter().map(|(path, source)| (source.lines().count(), path)).filter(|(lines, _)| *lines > LINES).collect();
+    let long: Vec<_> = sources()
+        .into_iter()
+        .map(|(path, source)| (source.lines().count(), path))
+        .filter(|(lines, _)| *lines > LINES)
+        .collect();
     assert_eq!(long, Vec::new(), "over {LINES} lines");
 }
 
 #[test]
 fn no_module_is_a_drawer_for_odds_and_ends() {
     for (path, _) in sources() {
-        let drawer = path.split('/').map(|part| part.trim_end_matches(".rs")).find(|part| matches!(*part, "util" | "utils" | "common" | "helper" | "helpers" | "misc"));
+        let drawer = path
+            .split('/')
+            .map(|part| part.trim_end_matches(".rs"))
+            .find(|part| {
+                matches!(
+                    *part,
+                    "util" | "utils" | "common" | "helper" | "helpers" | "misc"
+                )
+            });
         assert_eq!(drawer, None, "{path}");
     }
 }

@@ -1,1 +1,353 @@
-//! bad_input
+//! What goes wrong is told in one paragraph that names the thing and the remedy, with the exit code of the manual: 2 for a command line
+//! that cannot be meant, 1 for everything else. Over HTTP: a problem document that names the item and the field.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tests::artifacts;
+use tests::programs::{Outcome, Verifier, rapid, rapid_verifier, run};
+
+fn words(line: &str) -> Vec<OsString> {
+    line.split_whitespace().map(OsString::from).collect()
+}
+
+fn generate(model: &Path, folder: &Path) -> Outcome {
+    let prompts = folder.join("prompts.jsonl");
+    std::fs::write(&prompts, "{\"id\": 1, \"prompt\": \"Hello\"}\n").unwrap();
+    let mut arguments = words("generate --max-tokens 1 --device cpu");
+    arguments.extend([
+        "--model".into(),
+        model.into(),
+        "--prompts".into(),
+        prompts.into(),
+        "--out".into(),
+        folder.join("out.jsonl").into(),
+    ]);
+    let outcome = run(&mut rapid(arguments));
+    assert!(
+        outcome.code == Some(0) || !folder.join("out.jsonl").exists(),
+        "a failed run left its output"
+    );
+    outcome
+}
+
+#[test]
+fn a_damaged_model_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.gguf");
+    for text in [
+        "",
+        "GGUF",
+        "this is a text and no model at all, but long enough to have a header",
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let said = generate(&path, folder.path()).failure(1);
+        assert!(said.contains("damaged.gguf"), "{text:?}: {said}");
+    }
+    let said = generate(&folder.path().join("missing.gguf"), folder.path()).failure(1);
+    assert!(said.contains("missing.gguf"), "{said}");
+
+    let Some(model) = artifacts::model() else {
+        return;
+    };
+    let whole = std::fs::read(model).unwrap();
+    for length in [1_000, 1_000_000, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let said = generate(&path, folder.path()).failure(1);
+        assert!(
+            said.contains("damaged.gguf"),
+            "cut to {length} bytes: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_recipe_that_cannot_be_meant_is_refused_with_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = folder.path().join("mine.toml");
+    for (text, names) in [
+        (
+            "[optimiser]\nlearning_rate = 1e-5\n",
+            ["learning_rate", "mine.toml"],
+        ),
+        ("[optimizer]\nlr = 1e-5\n", ["optimizer", "optimiser"]),
+        (
+            "[sampling]\ntemprature = 1.0\n",
+            ["temprature", "temperature"],
+        ),
+        ("[sampling]\ntop_p = 0.9\n", ["top_p", "evaluation"]),
+        (
+            "[run]\nupdates = \"ten\"\n",
+            ["run.updates", "whole number"],
+        ),
+        ("[run\nupdates = 10\n", ["mine.toml", "line 1"]),
+    ] {
+        std::fs::write(&recipe, text).unwrap();
+        let outcome = run(&mut rapid([
+            "train".as_ref(),
+            "--dry-run".as_ref(),
+            "--recipe".as_ref(),
+            recipe.as_os_str(),
+        ]));
+        let said = outcome.failure(1);
+        assert!(
+            names.iter().all(|name| said.contains(name)),
+            "{text:?} does not name {names:?}: {said}"
+        );
+    }
+    let said = run(&mut rapid(words("train --recipe quikstart --dry-run"))).failure(1);
+    assert!(said.contains("quickstart"), "{said}");
+    let said = run(&mut rapid(words(
+        "train --recipe quickstart --dry-run --set run.update=3",
+    )))
+    .failure(1);
+    assert!(said.contains("run.updates"), "{said}");
+}
+
+#[test]
+fn a_verifier_that_does_not_answer_is_named() {
+    let Some(_) = artifacts::model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // A port that nothing listens on: it was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let url = format!("http://127.0.0.1:{port}");
+    let mut arguments =
+        words("train --recipe quickstart --device cpu --set verifier.patience_s=1 --verifier");
+    arguments.extend([
+        url.clone().into(),
+        "--out".into(),
+        folder.path().join("run").into(),
+    ]);
+    let said = run(&mut rapid(arguments)).failure(1);
+    assert!(
+        said.contains(&url) && said.contains("rapid-verifier serve"),
+        "{said}"
+    );
+    let said = run(&mut rapid(words(
+        "train --recipe quickstart --verifier not-an-address",
+    )))
+    .failure(1);
+    assert!(said.contains("not-an-address"), "{said}");
+    let said = run(&mut rapid(words("train --recipe quickstart"))).failure(1);
+    assert!(said.contains("--verifier"), "{said}");
+}
+
+#[test]
+fn a_full_disk_is_named_and_leaves_a_run_to_continue() {
+    let Some(_) = artifacts::model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"])
+        .arg(&small)
+        .output();
+    if !mounted.is_ok_and(|out| out.status.success()) {
+        artifacts::skipped("a full disk needs a small file system, which only root may mount");
+        return;
+    }
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let mut arguments = words(
+        "train --recipe quickstart --device cpu --set eval.samples=0 --set run.updates=1 --set algorithm.n_step=4 --set algorithm.group_size=4 --set algorithm.h=1 --set sampling.max_tokens=4 --verifier",
+    );
+    arguments.extend([
+        verifier.url().into(),
+        "--out".into(),
+        small.join("run").into(),
+    ]);
+    let outcome = run(&mut rapid(arguments));
+    let config = small.join("run/config.toml").is_file();
+    let _ = Command::new("umount").arg(&small).status();
+    let said = outcome.failure(1);
+    assert!(
+        said.contains("small/run") && said.contains("space") && said.contains("--resume"),
+        "{said}"
+    );
+    assert!(config, "the run folder is gone");
+}
+
+#[test]
+fn a_malformed_request_is_answered_with_the_item_and_the_field() {
+    let verifier = Verifier::start(&[
+        "--set",
+        "code.sandbox=none",
+        "--set",
+        "limits.body_bytes=100000",
+        "--require",
+        "math",
+    ]);
+    let good = json!({"id": "a", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "\\boxed{1}"});
+    let with = |field: &str, value: Value| {
+        let mut item = good.clone();
+        item[field] = value;
+        json!({"items": [good, item]}).to_string()
+    };
+    let without = |field: &str| {
+        let mut item = good.clone();
+        item.as_object_mut().unwrap().remove(field);
+        json!({"items": [good, item]}).to_string()
+    };
+    let deep = format!("{{\"items\":{}{}}}", "[".repeat(40_000), "]".repeat(40_000));
+    for (body, status, names) in [
+        ("{".to_owned(), 400, vec![]),
+        (String::new(), 400, vec![]),
+        (deep, 400, vec![]),
+        ("[]".to_owned(), 422, vec!["items"]),
+        (without("completion"), 422, vec!["1", "completion"]),
+        (with("completion", json!(3)), 422, vec!["1", "completion"]),
+        (
+            with("task", json!("nowhere/1")),
+            422,
+            vec!["1", "task", "nowhere"],
+        ),
+        (
+            with("task", json!({"kind": "maths", "answer": "1"})),
+            422,
+            vec!["1", "task", "kind"],
+        ),
+        (
+            with(
+                "task",
+                json!({"kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuple": 1}], "expected": 1}]}),
+            ),
+            422,
+            vec!["1", "task", "tuple"],
+        ),
+        (with("extra", json!(true)), 422, vec!["1", "extra"]),
+        (
+            with("completion", json!("x".repeat(200_000))),
+            413,
+            vec!["100000"],
+        ),
+    ] {
+        let answer = verifier.request("POST", "/v1/verify", body.as_bytes());
+        let start: String = body.chars().take(200).collect();
+        assert!(
+            answer.status == status || (status == 400 && answer.status == 422),
+            "{start}: {answer:?}"
+        );
+        assert!(
+            answer
+                .head
+                .to_lowercase()
+                .contains("application/problem+json"),
+            "{start}: {answer:?}"
+        );
+        assert_eq!(answer.json()["status"], u64::from(answer.status), "{start}");
+        assert!(
+            names.iter().all(|name| answer.body.contains(name)),
+            "{start}: {names:?} in {answer:?}"
+        );
+    }
+    // It has come through all of them.
+    let answer = verifier.request(
+        "POST",
+        "/v1/verify",
+        json!({"items": [good]}).to_string().as_bytes(),
+    );
+    assert_eq!(
+        (answer.status, &answer.json()["results"][0]["verdict"]),
+        (200, &json!("correct"))
+    );
+    assert_eq!(verifier.request("GET", "/v1/nowhere", &[]).status, 404);
+    assert_eq!(verifier.request("GET", "/v1/verify", &[]).status, 405);
+}
+
+#[test]
+fn the_service_does_not_leave_this_machine_without_a_token() {
+    let said = run(&mut rapid_verifier(words(
+        "serve --listen 0.0.0.0:0 --set code.sandbox=none",
+    )))
+    .failure(1);
+    assert!(said.contains("token"), "{said}");
+}
+
+#[test]
+fn samples_that_cannot_be_scored_are_named_by_their_line() {
+    let Some(data) = artifacts::data() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let samples = folder.path().join("samples.jsonl");
+    for (text, names) in [
+        ("{\"task_id\": 2, \"completion\": \"\"}\n{\n", "line 2"),
+        ("{\"task_id\": 1, \"completion\": \"\"}\n", "task `1`"),
+        ("{\"task_id\": 2}\n", "completion"),
+    ] {
+        std::fs::write(&samples, text).unwrap();
+        let mut arguments = words("score --dataset mbppplus --samples");
+        arguments.extend([
+            samples.clone().into(),
+            "--data-dir".into(),
+            data.clone().into(),
+        ]);
+        let said = run(&mut rapid_verifier(arguments)).failure(1);
+        assert!(
+            said.contains(names) && said.contains("samples.jsonl"),
+            "{text:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_meant_leaves_with_2() {
+    for line in [
+        "",
+        "trian",
+        "train",
+        "train --recipe",
+        "train --recipe quickstart --nonsense",
+        "generate --model m",
+        "eval --dataset gsm8k",
+        "bench everything",
+    ] {
+        let outcome = run(&mut rapid(words(line)));
+        assert_eq!(outcome.code, Some(2), "rapid {line}: {outcome:?}");
+    }
+    for line in ["", "serv", "serve --listen here", "score --dataset gsm8k"] {
+        let outcome = run(&mut rapid_verifier(words(line)));
+        assert_eq!(outcome.code, Some(2), "rapid-verifier {line}: {outcome:?}");
+    }
+}
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    let commands = [
+        (
+            "rapid",
+            [
+                "quickstart",
+                "fetch",
+                "train",
+                "eval",
+                "generate",
+                "report",
+                "doctor",
+                "bench",
+            ]
+            .as_slice(),
+        ),
+        (
+            "rapid-verifier",
+            &["serve", "score", "bench", "fetch", "doctor"],
+        ),
+    ];
+    for (name, subcommands) in commands {
+        for subcommand in subcommands {
+            let mut command = Command::new(tests::programs::program(name));
+            let help = run(command.args([subcommand, "--help"])).success().stdout;
+            assert!(
+                help.contains("Example") && help.contains(&format!("{name} {subcommand}")),
+                "{name} {subcommand} --help:\n{help}"
+            );
+        }
+    }
+}

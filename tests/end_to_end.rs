@@ -1,1 +1,359 @@
-//! end_to_end
+//! The two programs together: training on real data with real rewards, and what a kill of either costs.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::artifacts;
+use tests::programs::{Running, Verifier, rapid, run, start, wait_for};
+
+/// Longest wait for one update of the small runs here.
+const UPDATE: Duration = Duration::from_secs(300);
+
+/// A run folder and the command line that fills it.
+struct Job {
+    arguments: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Job {
+    fn new(folder: &Path, recipe: &str, verifier: &Verifier, more: &[&str]) -> Self {
+        let own = [
+            "train",
+            "--recipe",
+            recipe,
+            "--verifier",
+            &verifier.url(),
+            "--device",
+            "cpu",
+            "--out",
+            folder.to_str().unwrap(),
+        ]
+        .map(str::to_owned);
+        Self {
+            arguments: own
+                .into_iter()
+                .chain(more.iter().map(|word| (*word).to_owned()))
+                .collect(),
+            folder: folder.to_owned(),
+        }
+    }
+
+    fn start(&self) -> Running {
+        start(&mut rapid(&self.arguments))
+    }
+
+    fn resume(&self) -> Running {
+        start(&mut rapid([
+            "train".as_ref(),
+            "--resume".as_ref(),
+            self.folder.as_os_str(),
+        ]))
+    }
+
+    /// Whole lines of `metrics.jsonl`.
+    fn metrics(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.join("metrics.jsonl")).unwrap_or_default();
+        text[..text.rfind('\n').map_or(0, |end| end + 1)].to_owned()
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        self.metrics()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Waits until `count` updates are in the metrics.
+    #[track_caller]
+    fn reach(&self, running: &mut Running, count: usize) {
+        wait_for(&format!("update {count}"), UPDATE, || {
+            let done = self.metrics().lines().count() >= count;
+            assert!(
+                done || running.ended().is_none(),
+                "ended before update {count}: {}",
+                running.stderr()
+            );
+            done.then_some(())
+        });
+    }
+
+    /// Every completion that training drew, as `samples/` keeps them.
+    fn samples(&self) -> Vec<Value> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(self.folder.join("samples")).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            found.extend(
+                text.lines()
+                    .map(|line| serde_json::from_str::<Value>(line).unwrap()),
+            );
+        }
+        found
+    }
+}
+
+/// A task file that a small model solves now and then: it has to repeat a number.
+fn repeating(folder: &Path) -> PathBuf {
+    let mut text = String::new();
+    for number in (10..90).step_by(5) {
+        writeln!(
+            text,
+            "{}",
+            json!({"question": format!("What is {number} + 0?"), "answer": number})
+        )
+        .unwrap();
+    }
+    let file = folder.join("repeat.jsonl");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
+    let Some(_) = artifacts::model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = format!("data.dataset={}", repeating(folder.path()).display());
+    let mut sets = vec![];
+    for set in [
+        dataset.as_str(),
+        "algorithm.group_size=4",
+        "algorithm.n_step=8",
+        "algorithm.h=2",
+        "run.updates=6",
+        "run.checkpoint_every=2",
+        "eval.samples=0",
+        "sampling.max_tokens=6",
+    ] {
+        sets.extend(["--set", set]);
+    }
+    let mut verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+
+    let alone = Job::new(&folder.path().join("alone"), "quickstart", &verifier, &sets);
+    let outcome = alone.start().finish().success();
+    assert_eq!(outcome.stdout.trim(), alone.folder.to_str().unwrap());
+    let lines = alone.lines();
+    assert_eq!(lines.len(), 6);
+    assert!(
+        lines
+            .iter()
+            .any(|line| line["grad_norm"].as_f64().unwrap() > 0.0),
+        "no update learned anything, so equality would say little: {lines:#?}"
+    );
+
+    // Killed after a checkpoint and after an update that no checkpoint has; then asked to stop in mid-phase.
+    let killed = Job::new(
+        &folder.path().join("killed"),
+        "quickstart",
+        &verifier,
+        &sets,
+    );
+    let mut first = killed.start();
+    killed.reach(&mut first, 3);
+    assert_eq!(first.kill().code, None);
+    let mut second = killed.resume();
+    killed.reach(&mut second, 4);
+    second.interrupt();
+    let stopped = second.finish();
+    // It may have been through before the signal came.
+    assert!(matches!(stopped.code, Some(130 | 0)), "{stopped:?}");
+    let _ = killed.resume().finish().success();
+    assert_eq!(killed.metrics(), alone.metrics());
+
+    // The verifier is gone for a while; what was drawn meanwhile waits for it.
+    let waiting = Job::new(
+        &folder.path().join("waiting"),
+        "quickstart",
+        &verifier,
+        &sets,
+    );
+    let mut running = waiting.start();
+    waiting.reach(&mut running, 1);
+    verifier.kill();
+    waiting.reach(&mut running, 2);
+    std::thread::sleep(Duration::from_secs(10));
+    assert_eq!(
+        running.ended(),
+        None,
+        "it did not wait: {}",
+        running.stderr()
+    );
+    assert_eq!(
+        waiting.lines().len(),
+        2,
+        "samples were used without their rewards"
+    );
+    verifier.restart();
+    let _ = running.finish().success();
+    assert_eq!(waiting.metrics(), alone.metrics());
+    assert!(waiting.lines().iter().all(|line| line["masked"] == 0));
+
+    let weights =
+        |job: &Job| std::fs::read(job.folder.join("checkpoints/step-6/model.safetensors")).unwrap();
+    let ours = weights(&alone);
+    assert!(
+        weights(&killed) == ours && weights(&waiting) == ours,
+        "the last weights differ"
+    );
+}
+
+#[test]
+fn gsm8k_trains_with_real_rewards() {
+    let (Some(_), Some(data)) = (artifacts::model(), artifacts::data()) else {
+        return;
+    };
+    let data = data.to_str().unwrap();
+    let verifier = Verifier::start(&[
+        "--data-dir",
+        data,
+        "--set",
+        "code.sandbox=none",
+        "--require",
+        "math",
+    ]);
+    trains(
+        &verifier,
+        "smollm2-gsm8k",
+        data,
+        "gsm8k/train/",
+        &["sampling.max_tokens=16"],
+    );
+}
+
+#[test]
+fn mbpp_plus_trains_with_real_rewards() {
+    let (Some(_), Some(_), Some(data)) =
+        (artifacts::model(), artifacts::sandbox(), artifacts::data())
+    else {
+        return;
+    };
+    let data = data.to_str().unwrap();
+    let verifier = Verifier::start(&["--data-dir", data, "--require", "code"]);
+    trains(
+        &verifier,
+        "smollm2-mbppplus",
+        data,
+        "mbppplus/",
+        &["sampling.max_tokens=48"],
+    );
+}
+
+/// Three updates of a recipe, made small; every sample has a verdict about itself.
+fn trains(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["--data-dir", data];
+    for set in [
+        "algorithm.group_size=2",
+        "algorithm.n_step=4",
+        "algorithm.h=1",
+        "run.updates=3",
+        "run.checkpoint_every=0",
+        "eval.samples=0",
+    ]
+    .iter()
+    .chain(more)
+    {
+        arguments.extend(["--set", set]);
+    }
+    let job = Job::new(&folder.path().join("run"), recipe, verifier, &arguments);
+    let _ = job.start().finish().success();
+    let lines = job.lines();
+    assert_eq!(lines.len(), 3);
+    assert!(lines.iter().all(|line| line["masked"] == 0), "{lines:#?}");
+    let samples = job.samples();
+    assert_eq!(samples.len(), 12);
+    for sample in &samples {
+        assert!(
+            sample["task"].as_str().unwrap().starts_with(tasks),
+            "{sample}"
+        );
+        assert!(
+            sample["reward"] == 0.0 || sample["reward"] == 1.0,
+            "{sample}"
+        );
+        assert_eq!(
+            sample["reward"] == 1.0,
+            sample["verdict"] == "correct",
+            "{sample}"
+        );
+    }
+    for file in [
+        "config.toml",
+        "metrics.jsonl",
+        "timings.jsonl",
+        "checkpoints/step-3/config.json",
+        "checkpoints/step-3/model.safetensors",
+        "checkpoints/step-3/tokenizer.json",
+    ] {
+        assert!(
+            job.folder.join(file).is_file(),
+            "{file} is not in the run folder"
+        );
+    }
+    let _ = run(&mut rapid(["report".as_ref(), job.folder.as_os_str()])).success();
+    assert!(job.folder.join("report.html").is_file());
+}
+
+#[test]
+fn a_checkpoint_generates_as_the_model_that_it_was_saved_from() {
+    let Some(model) = artifacts::model() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let prompts = folder.path().join("prompts.jsonl");
+    std::fs::write(&prompts, "{\"id\": 1, \"prompt\": \"The capital of France is\"}\n{\"id\": 2, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}\n").unwrap();
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let dataset = format!("data.dataset={}", repeating(folder.path()).display());
+    let mut sets = vec![];
+    // A learning rate of 0 leaves the weights as they were.
+    for set in [
+        dataset.as_str(),
+        "algorithm.group_size=2",
+        "algorithm.n_step=4",
+        "algorithm.h=1",
+        "run.updates=1",
+        "eval.samples=0",
+        "sampling.max_tokens=4",
+        "optimiser.lr=0",
+    ] {
+        sets.extend(["--set", set]);
+    }
+    let job = Job::new(&folder.path().join("run"), "quickstart", &verifier, &sets);
+    let _ = job.start().finish().success();
+
+    let generate = |model: &Path, out: &str| {
+        let out = folder.path().join(out);
+        let arguments = [
+            "generate",
+            "--temperature",
+            "0",
+            "--max-tokens",
+            "12",
+            "--logprobs",
+            "--device",
+            "cpu",
+        ]
+        .map(std::ffi::OsStr::new);
+        let named = [
+            "--model".as_ref(),
+            model.as_os_str(),
+            "--prompts".as_ref(),
+            prompts.as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+        ];
+        let _ = run(&mut rapid(arguments.into_iter().chain(named))).success();
+        std::fs::read_to_string(out).unwrap()
+    };
+    let (before, after) = (
+        generate(&model, "before.jsonl"),
+        generate(&job.folder.join("checkpoints/step-1"), "after.jsonl"),
+    );
+    assert!(
+        before.lines().count() == 2 && before.contains("Paris"),
+        "{before}"
+    );
+    assert_eq!(before, after);
+}

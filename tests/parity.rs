@@ -2,6 +2,8 @@
 //!
 //! The golden values are made by scripts/parity/golden.py; `scripts/parity.sh` remakes them.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 use engine::{Device, Engine, EngineOptions, GenerateRequest, Group, Sampling};
 use serde_json::Value;
 use tests::artifacts;
@@ -18,16 +20,33 @@ fn golden() -> Value {
 }
 
 fn ids(list: &Value) -> Vec<u32> {
-    list.as_array().unwrap().iter().map(|id| u32::try_from(id.as_u64().unwrap()).unwrap()).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|id| u32::try_from(id.as_u64().unwrap()).unwrap())
+        .collect()
 }
 
 fn numbers(list: &Value) -> Vec<f64> {
-    list.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_f64().unwrap())
+        .collect()
 }
 
 fn engine() -> Option<Engine> {
     let model = artifacts::model()?;
-    Some(Engine::open(&model, EngineOptions { device: Device::Cpu, ..EngineOptions::default() }).unwrap())
+    Some(
+        Engine::open(
+            &model,
+            EngineOptions {
+                device: Device::Cpu,
+                ..EngineOptions::default()
+            },
+        )
+        .unwrap(),
+    )
 }
 
 #[test]
@@ -35,15 +54,32 @@ fn texts_become_the_tokens_that_the_model_was_trained_on() {
     let Some(engine) = engine() else { return };
     let golden = golden();
     for text in golden["texts"].as_array().unwrap() {
-        assert_eq!(engine.encode(text["text"].as_str().unwrap(), true).unwrap(), ids(&text["tokens"]), "{}", text["text"]);
+        assert_eq!(
+            engine.encode(text["text"].as_str().unwrap(), true).unwrap(),
+            ids(&text["tokens"]),
+            "{}",
+            text["text"]
+        );
     }
     for prompt in golden["prompts"].as_array().unwrap() {
         let text = prompt["text"].as_str().unwrap();
         if let Some(messages) = prompt["messages"].as_array() {
-            let messages: Vec<_> = messages.iter().map(|m| (m["role"].as_str().unwrap().to_owned(), m["content"].as_str().unwrap().to_owned())).collect();
+            let messages: Vec<_> = messages
+                .iter()
+                .map(|m| {
+                    (
+                        m["role"].as_str().unwrap().to_owned(),
+                        m["content"].as_str().unwrap().to_owned(),
+                    )
+                })
+                .collect();
             assert_eq!(engine.chat_prompt(&messages).unwrap(), text);
         }
-        assert_eq!(engine.encode(text, true).unwrap(), ids(&prompt["prompt_tokens"]), "{text:?}");
+        assert_eq!(
+            engine.encode(text, true).unwrap(),
+            ids(&prompt["prompt_tokens"]),
+            "{text:?}"
+        );
     }
 }
 
@@ -57,7 +93,10 @@ fn greedy_continuations_and_log_probabilities_are_those_of_transformers() {
         .map(|prompt| GenerateRequest {
             prompt: ids(&prompt["prompt_tokens"]).into(),
             seeds: vec![0],
-            sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+            sampling: Sampling {
+                temperature: 0.0,
+                ..Sampling::default()
+            },
             max_tokens: prompt["tokens"].as_array().unwrap().len(),
             stop_tokens: Vec::new(),
             stop_strings: Vec::new(),
@@ -68,12 +107,23 @@ fn greedy_continuations_and_log_probabilities_are_those_of_transformers() {
     for completion in engine.generate(requests) {
         let completion = completion.unwrap();
         let prompt = &prompts[completion.request];
-        let (tokens, logp, gap) = (ids(&prompt["tokens"]), numbers(&prompt["logp"]), numbers(&prompt["gap"]));
+        let (tokens, logp, gap) = (
+            ids(&prompt["tokens"]),
+            numbers(&prompt["logp"]),
+            numbers(&prompt["gap"]),
+        );
         assert_eq!(completion.tokens.len(), tokens.len());
         seen += 1;
         for i in 0..tokens.len() {
             if completion.tokens[i] != tokens[i] {
-                assert!(gap[i] < TIE, "{}: token {i} is {}, not {}, and the gap is {}", prompt["name"], completion.tokens[i], tokens[i], gap[i]);
+                assert!(
+                    gap[i] < TIE,
+                    "{}: token {i} is {}, not {}, and the gap is {}",
+                    prompt["name"],
+                    completion.tokens[i],
+                    tokens[i],
+                    gap[i]
+                );
                 break;
             }
             worst = worst.max((f64::from(completion.logp[i]) - logp[i]).abs());
@@ -88,13 +138,24 @@ fn the_training_forward_pass_gives_the_same_log_probabilities() {
     let Some(engine) = engine() else { return };
     let golden = golden();
     let prompts = golden["prompts"].as_array().unwrap();
-    let groups = prompts.iter().map(|prompt| Group { prompt: ids(&prompt["prompt_tokens"]).into(), completions: vec![ids(&prompt["tokens"])] }).collect();
+    let groups = prompts
+        .iter()
+        .map(|prompt| Group {
+            prompt: ids(&prompt["prompt_tokens"]).into(),
+            completions: vec![ids(&prompt["tokens"])],
+        })
+        .collect();
     let stats = engine.score(groups, 1.0).unwrap();
     assert_eq!(stats.len(), prompts.len());
     for (stats, prompt) in stats.iter().zip(prompts) {
         let wanted = numbers(&prompt["logp"]);
         assert_eq!(stats.logp.len(), wanted.len());
-        let worst = stats.logp.iter().zip(&wanted).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max);
+        let worst = stats
+            .logp
+            .iter()
+            .zip(&wanted)
+            .map(|(a, b)| (f64::from(*a) - b).abs())
+            .fold(0.0, f64::max);
         assert!(worst < LOGP, "{}: off by {worst:e}", prompt["name"]);
     }
 }

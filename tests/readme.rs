@@ -1,5 +1,7 @@
 //! What README.md tells people to type exists.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 use std::collections::BTreeSet;
 
 use tests::programs::{program, run};
@@ -20,8 +22,19 @@ fn commands() -> Vec<Vec<String>> {
     }
     code.replace("\\\n", " ")
         .lines()
-        .map(|line| line.split(" # ").next().unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>())
-        .filter(|words: &Vec<String>| words.first().is_some_and(|word| word == "rapid" || word == "rapid-verifier" || word == "bash"))
+        .map(|line| {
+            line.split(" # ")
+                .next()
+                .unwrap_or_default()
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .filter(|words: &Vec<String>| {
+            words
+                .first()
+                .is_some_and(|word| word == "rapid" || word == "rapid-verifier" || word == "bash")
+        })
         .collect()
 }
 
@@ -32,23 +45,46 @@ fn every_command_and_every_flag_is_there() {
     for words in commands.iter().filter(|words| words[0] != "bash") {
         let (name, subcommand) = (&words[0], &words[1]);
         // `rapid-verifier bench code` has its own help.
-        let help = run(std::process::Command::new(program(name)).args([subcommand, "--help"])).success().stdout;
+        let help = run(std::process::Command::new(program(name)).args([subcommand, "--help"]))
+            .success()
+            .stdout;
         for flag in words.iter().filter(|word| word.starts_with('-')) {
             let flag = flag.split('=').next().unwrap_or_default();
-            assert!(help.contains(flag), "README.md: {words:?}: `{name} {subcommand}` has no {flag}");
+            assert!(
+                help.contains(flag),
+                "README.md: {words:?}: `{name} {subcommand}` has no {flag}"
+            );
         }
         seen.insert(format!("{name} {subcommand}"));
     }
-    for must in ["rapid train", "rapid eval", "rapid-verifier serve", "rapid-verifier score"] {
-        assert!(seen.contains(must), "README.md does not show `{must}`; it shows {seen:?}");
+    for must in [
+        "rapid train",
+        "rapid eval",
+        "rapid-verifier serve",
+        "rapid-verifier score",
+    ] {
+        assert!(
+            seen.contains(must),
+            "README.md does not show `{must}`; it shows {seen:?}"
+        );
     }
 }
 
 #[test]
 fn every_script_is_there() {
     let commands = commands();
-    let scripts: Vec<_> = commands.iter().filter(|words| words[0] == "bash").map(|words| &words[1]).collect();
-    assert!(scripts.iter().any(|script| *script == "scripts/quickstart.sh") && scripts.iter().any(|script| *script == "scripts/test.sh"), "{scripts:?}");
+    let scripts: Vec<_> = commands
+        .iter()
+        .filter(|words| words[0] == "bash")
+        .map(|words| &words[1])
+        .collect();
+    assert!(
+        scripts
+            .iter()
+            .any(|script| *script == "scripts/quickstart.sh")
+            && scripts.iter().any(|script| *script == "scripts/test.sh"),
+        "{scripts:?}"
+    );
     for script in scripts {
         assert!(root().join(script).is_file(), "README.md names {script}");
     }
@@ -56,11 +92,23 @@ fn every_script_is_there() {
 
 #[test]
 fn every_link_into_the_repository_leads_somewhere() {
-    for page in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+    ] {
         let text = std::fs::read_to_string(root().join(page)).unwrap();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
             let path = link.split('#').next().unwrap_or_default();
-            assert!(path.is_empty() || path.contains("://") || root().join(path).exists(), "{page} links to {link}");
+            assert!(
+                path.is_empty() || path.contains("://") || root().join(path).exists(),
+                "{page} links to {link}"
+            );
         }
     }
 }

@@ -113,3 +113,60 @@ pub fn find(kind: Kind, name: &str) -> Option<Manifest> {
 pub(crate) fn dataset_template(name: &str) -> Option<String> {
     find(Kind::Dataset, name)?.template
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::Template;
+
+    #[test]
+    fn every_manifest_is_complete() {
+        let manifests = all().unwrap();
+        let names: HashSet<_> = manifests.iter().map(|m| (m.kind, &m.name)).collect();
+        assert_eq!(names.len(), manifests.len());
+        for manifest in &manifests {
+            let name = &manifest.name;
+            for file in &manifest.files {
+                assert!(file.size > 0 && file.sha256.len() == 64, "{name}");
+                assert!(
+                    file.sha256
+                        .bytes()
+                        .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')),
+                    "{name}"
+                );
+            }
+            if manifest.kind == Kind::Dataset {
+                let template = manifest.template.as_ref().unwrap();
+                assert!(
+                    Template::named(template).is_ok() && manifest.split.is_some(),
+                    "{name}"
+                );
+                assert!(crate::NAMES.contains(&name.as_str()), "{name}");
+            }
+            for source in &manifest.sources {
+                let given: Vec<&String> = match source {
+                    Source::Hub { .. } => continue,
+                    Source::Url { files } => files.keys().collect(),
+                    Source::Pypi { members, packages } => {
+                        assert!(packages.iter().all(|p| p.contains("==")), "{name}");
+                        members.keys().collect()
+                    }
+                };
+                let wanted: Vec<&String> = manifest.files.iter().map(|f| &f.path).collect();
+                assert_eq!(
+                    given, wanted,
+                    "{name}: a source without the hub's checksums gives exactly the checked files"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_known_data_set_has_a_manifest() {
+        for name in crate::NAMES {
+            assert!(find(Kind::Dataset, name).is_some(), "{name}");
+        }
+    }
+}

@@ -43,3 +43,29 @@ fn normalised(question: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MathTask;
+
+    fn task(id: &str, question: &str) -> Task {
+        Task {
+            id: id.to_owned(),
+            question: question.to_owned(),
+            spec: TaskSpec::Math(MathTask {
+                answer: "1".to_owned(),
+            }),
+        }
+    }
+
+    #[test]
+    fn white_space_and_case_do_not_hide_a_repeated_prompt() {
+        let dataset = Dataset {
+            name: "d".to_owned(),
+            train: vec![task("t1", " What  is\n1+1? "), task("t2", "What is 2+2?")],
+            eval: vec![task("e1", "WHAT IS 1+1?"), task("e2", "what is 1+1?")],
+        };
+        assert_eq!(overlap(&dataset), [("t1".to_owned(), "e1".to_owned())]);
+    }
+}

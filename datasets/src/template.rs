@@ -208,3 +208,109 @@ fn example(code: &CodeTask) -> Cow<'_, str> {
     });
     Cow::Owned(made.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CodeTest, Compare, LeanTask, MathTask, Value};
+
+    fn task(spec: TaskSpec) -> Task {
+        Task {
+            id: "t/1".to_owned(),
+            question: "What is {x}?".to_owned(),
+            spec,
+        }
+    }
+
+    fn math() -> Task {
+        task(TaskSpec::Math(MathTask {
+            answer: "1".to_owned(),
+        }))
+    }
+
+    fn code(example: Option<&str>) -> CodeTask {
+        CodeTask {
+            entry_point: "f".to_owned(),
+            canonical: None,
+            imports: vec![],
+            example: example.map(str::to_owned),
+            tests: vec![],
+            asserts: vec![],
+            atol: 0.0,
+            compare: Compare::Equal,
+        }
+    }
+
+    #[test]
+    fn every_built_in_template_is_one() {
+        for name in names() {
+            assert!(Template::named(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn braces_that_are_no_placeholder_stand_for_themselves() {
+        let template =
+            Template::parse(r"Answer {question} in \boxed{} or \frac{a}{b} {} {").unwrap();
+        assert_eq!(
+            template.render(&math()),
+            r"Answer What is {x}? in \boxed{} or \frac{a}{b} {} {"
+        );
+    }
+
+    #[test]
+    fn a_misspelt_placeholder_is_refused_with_the_right_one() {
+        let error = Template::parse("{questoin}").unwrap_err().to_string();
+        assert!(
+            error.contains("`{questoin}`; did you mean `{question}`?"),
+            "{error}"
+        );
+        assert_eq!(
+            Template::parse("Hello {example}"),
+            Err(TemplateError::NoQuestion)
+        );
+        let error = Template::named("few-shot-box").unwrap_err().to_string();
+        assert!(
+            error.contains("few-shot-boxed") || error.contains("known are plain"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_line_whose_placeholder_has_no_text_is_left_out() {
+        let template = Template::named("mbppplus").unwrap();
+        let with = template.render(&task(TaskSpec::Code(code(Some("assert f()")))));
+        assert_eq!(with, "\"\"\"\nWhat is {x}?\nassert f()\n\"\"\"\n");
+        let without = template.render(&task(TaskSpec::Code(code(None))));
+        assert_eq!(without, "\"\"\"\nWhat is {x}?\n\"\"\"\n");
+    }
+
+    #[test]
+    fn an_example_is_made_of_the_first_test_where_the_record_has_none() {
+        let mut code = code(None);
+        code.tests.push(CodeTest {
+            args: vec![Value::from("a"), Value::Tuple(vec![Value::from(1)])],
+            expected: Some(Value::Bool(true)),
+        });
+        assert_eq!(example(&code), "assert f('a', (1,)) == True");
+    }
+
+    #[test]
+    fn a_theorem_ends_the_prompt_in_an_open_code_block() {
+        let lean = LeanTask {
+            header: "import Mathlib".to_owned(),
+            statement: "theorem t : 1 = 1 := by".to_owned(),
+        };
+        let template = Template::for_dataset("minif2f");
+        let expected = "Complete the following Lean 4 code:\n\n```lean4\nimport Mathlib\n\n/-- What is {x}? -/\ntheorem t : 1 = 1 := by\n";
+        assert_eq!(template.render(&task(TaskSpec::Lean(lean))), expected);
+    }
+
+    #[test]
+    fn a_file_of_ones_own_is_prompted_with_its_question() {
+        assert_eq!(
+            Template::for_dataset("mine").render(&math()),
+            "What is {x}?"
+        );
+    }
+}

@@ -1,508 +1,725 @@
-"""The starter-code tasks: each function is a task's canonical solution, its docstring the question, `@calls` the tests' arguments."""
-
-TASKS = []
-
-
-def calls(*argument_lists):
-    """Registers a function as a task that is tested with these argument lists; the first is the example in the prompt."""
-
-    def register(function):
-        TASKS.append((function, argument_lists))
-        return function
-
-    return register
-
-
-@calls(("level",), ("Noon",), ("",), ("ab",), ("A man",), ("racecar",), ("Madam",))
-def is_palindrome(text):
-    """Write a function is_palindrome(text) that says whether the text reads the same forwards and backwards, ignoring case."""
-    text = text.lower()
-    return text == text[::-1]
-
-
-@calls(("hello world",), ("",), ("AEIOU",), ("rhythm",), ("Queue",), ("a",), ("xyz aei",))
-def count_vowels(text):
-    """Write a function count_vowels(text) that counts the letters a, e, i, o and u in the text, in either case."""
-    return sum(letter in "aeiou" for letter in text.lower())
-
-
-@calls(([3, 1, 2],), ([5, 5, 4],), ([1, 2],), ([-1, -2, -3],), ([10, 9, 8, 10],), ([0, 0, 1, 0],), ([7, 7, 7],))
-def second_largest(numbers):
-    """Write a function second_largest(numbers) that returns the second largest of the distinct numbers in a list, or None if there is no such number."""
-    distinct = sorted(set(numbers))
-    return distinct[-2] if len(distinct) > 1 else None
-
-
-@calls((6,), (1,), (2,), (28,), (12,), (496,), (97,))
-def is_perfect(n):
-    """Write a function is_perfect(n) that says whether a positive integer equals the sum of its divisors smaller than itself."""
-    return n > 1 and sum(d for d in range(1, n) if n % d == 0) == n
-
-
-@calls(([1, 2, 3, 4],), ([],), ([2],), ([1, 3],), ([-2, -1, 0],), ([10, 20, 31],), ([7, 8, 8],))
-def sum_of_evens(numbers):
-    """Write a function sum_of_evens(numbers) that returns the sum of the even integers in a list."""
-    return sum(n for n in numbers if n % 2 == 0)
-
-
-@calls(("the cat saw the dog",), ("",), ("a a a",), ("one",), ("b a b",), ("x  y",), ("Red red",))
-def word_counts(text):
-    """Write a function word_counts(text) that returns a dictionary from each word of the text to how often it occurs. Words are separated by white space."""
-    counts = {}
-    for word in text.split():
-        counts[word] = counts.get(word, 0) + 1
-    return counts
-
-
-@calls(([1, [2, [3]], 4],), ([],), ([[]],), ([1, 2],), ([[1], [2], [3]],), ([[[["a"]]]],), ([1, [], [2, []]],))
-def flatten(items):
-    """Write a function flatten(items) that turns an arbitrarily nested list into a flat list of its elements, in order."""
-    flat = []
-    for item in items:
-        if isinstance(item, list):
-            flat.extend(flatten(item))
-        else:
-            flat.append(item)
-    return flat
-
-
-@calls((12, 18), (7, 13), (0, 5), (100, 10), (270, 192), (1, 1), (48, 36))
-def greatest_common_divisor(a, b):
-    """Write a function greatest_common_divisor(a, b) that returns the greatest common divisor of two non-negative integers."""
-    while b:
-        a, b = b, a % b
-    return a
-
-
-@calls((4, 6), (3, 7), (1, 9), (8, 8), (21, 6), (10, 15), (5, 25))
-def least_common_multiple(a, b):
-    """Write a function least_common_multiple(a, b) that returns the least common multiple of two positive integers."""
-    x, y = a, b
-    while y:
-        x, y = y, x % y
-    return a * b // x
-
-
-@calls((10,), (1,), (2,), (3,), (30,), (0,), (20,))
-def primes_below(n):
-    """Write a function primes_below(n) that returns the list of the primes smaller than n, in increasing order."""
-    return [p for p in range(2, n) if all(p % d for d in range(2, int(p**0.5) + 1))]
-
-
-@calls((60,), (1,), (17,), (64,), (97,), (100,), (84,))
-def prime_factors(n):
-    """Write a function prime_factors(n) that returns the prime factors of a positive integer in increasing order, each as often as it divides n."""
-    factors = []
-    divisor = 2
-    while n > 1:
-        while n % divisor == 0:
-            factors.append(divisor)
-            n //= divisor
-        divisor += 1
-    return factors
-
-
-@calls((7,), (0,), (1,), (2,), (10,), (20,), (50,))
-def fibonacci(n):
-    """Write a function fibonacci(n) that returns the n-th Fibonacci number, where fibonacci(0) is 0 and fibonacci(1) is 1."""
-    a, b = 0, 1
-    for _ in range(n):
-        a, b = b, a + b
-    return a
-
-
-@calls(("abcabc",), ("",), ("aaaa",), ("abc",), ("Mississippi",), ("a b a",), ("zyxz",))
-def unique_letters(text):
-    """Write a function unique_letters(text) that returns the characters of the text without repetition, in the order of their first appearance, as a string."""
-    return "".join(dict.fromkeys(text))
-
-
-@calls(([4, 1, 3],), ([],), ([9],), ([2, 2, 1],), ([-1, -5, 0],), ([5, 4, 3, 2, 1],), ([1.5, 0.5],))
-def bubble_sort(numbers):
-    """Write a function bubble_sort(numbers) that returns a new list with the numbers in increasing order, without using sort or sorted."""
-    result = list(numbers)
-    for end in range(len(result) - 1, 0, -1):
-        for i in range(end):
-            if result[i] > result[i + 1]:
-                result[i], result[i + 1] = result[i + 1], result[i]
-    return result
-
-
-@calls(([1, 3, 5, 7], 5), ([1, 3, 5, 7], 4), ([], 1), ([2], 2), ([2], 3), ([1, 2, 3, 4, 5, 6], 6), ([1, 2, 3, 4, 5, 6], 1))
-def binary_search(numbers, target):
-    """Write a function binary_search(numbers, target) that returns the index of the target in a sorted list of distinct numbers, or -1 if it is not there."""
-    low, high = 0, len(numbers) - 1
-    while low <= high:
-        middle = (low + high) // 2
-        if numbers[middle] == target:
-            return middle
-        if numbers[middle] < target:
-            low = middle + 1
-        else:
-            high = middle - 1
-    return -1
-
-
-@calls((5,), (0,), (1,), (10,), (3,), (12,), (20,))
-def factorial(n):
-    """Write a function factorial(n) that returns the product of the integers from 1 to n; for 0 it returns 1."""
-    product = 1
-    for i in range(2, n + 1):
-        product *= i
-    return product
-
-
-@calls(([[1, 2], [3, 4]],), ([[1]],), ([[1, 2, 3]],), ([[1], [2]],), ([],), ([["a", "b"], ["c", "d"]],), ([[0, 1], [1, 0], [2, 2]],))
-def transpose(matrix):
-    """Write a function transpose(matrix) that returns the transpose of a matrix given as a list of rows of equal length."""
-    return [list(column) for column in zip(*matrix)]
-
-
-@calls(([1, 2, 3, 4, 5], 2), ([1, 2, 3], 1), ([1, 2], 3), ([], 2), ([1, 2, 3, 4], 4), (["a", "b", "c"], 2), ([0, 0, 0], 2))
-def chunks(items, size):
-    """Write a function chunks(items, size) that cuts a list into consecutive lists of the given size; the last may be shorter."""
-    return [items[i : i + size] for i in range(0, len(items), size)]
-
-
-@calls(("listen", "silent"), ("a", "b"), ("", ""), ("Tea", "eat"), ("aab", "abb"), ("night", "thing"), ("abc", "ab"))
-def are_anagrams(first, second):
-    """Write a function are_anagrams(first, second) that says whether two words consist of the same letters, each as often, ignoring case."""
-    return sorted(first.lower()) == sorted(second.lower())
-
-
-@calls((1994,), (1,), (4,), (9,), (40,), (2024,), (3999,), (58,))
-def to_roman(n):
-    """Write a function to_roman(n) that returns the Roman numeral of an integer from 1 to 3999, in capitals."""
-    parts = [(1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I")]
-    text = ""
-    for value, letters in parts:
-        while n >= value:
-            text += letters
-            n -= value
-    return text
-
-
-@calls(("MCMXCIV",), ("I",), ("IV",), ("IX",), ("LVIII",), ("MMXXIV",), ("XL",))
-def from_roman(text):
-    """Write a function from_roman(text) that returns the integer that a Roman numeral in capitals stands for."""
-    values = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-    total = 0
-    for letter, following in zip(text, text[1:] + " "):
-        value = values[letter]
-        total += -value if values.get(following, 0) > value else value
-    return total
-
-
-@calls((10,), (0,), (1,), (255,), (8,), (1023,), (6,))
-def to_binary(n):
-    """Write a function to_binary(n) that returns the binary digits of a non-negative integer as a string without leading zeros; zero is "0"."""
-    return bin(n)[2:]
-
-
-@calls((0,), (7,), (255,), (256,), (1023,), (1,), (170,))
-def count_ones(n):
-    """Write a function count_ones(n) that returns how many ones the binary form of a non-negative integer has."""
-    return bin(n).count("1")
-
-
-@calls(([1, 2, 3],), ([2, 2],), ([5],), ([1, 2, 3, 4],), ([-1, 1],), ([0.5, 1.5, 4.0],), ([10, 20, 30, 45],))
-def mean(numbers):
-    """Write a function mean(numbers) that returns the arithmetic mean of a non-empty list of numbers as a float."""
-    return sum(numbers) / len(numbers)
-
-
-@calls(([3, 1, 2],), ([4, 1, 3, 2],), ([7],), ([5, 5],), ([9, -9, 0],), ([1.5, 2.5],), ([10, 2, 38, 23, 38, 23, 21],))
-def median(numbers):
-    """Write a function median(numbers) that returns the middle value of a non-empty list of numbers in order, or the mean of the two middle values, as a float."""
-    ordered = sorted(numbers)
-    half = len(ordered) // 2
-    if len(ordered) % 2:
-        return float(ordered[half])
-    return (ordered[half - 1] + ordered[half]) / 2
-
-
-@calls(([1, 2, 2, 3],), ([1],), ([4, 4, 5, 5],), (["a", "b", "a"],), ([0, 0, 0],), ([3, 1, 1, 3, 3],), ([2, 1],))
-def most_common(items):
-    """Write a function most_common(items) that returns the element that occurs most often in a non-empty list; of several, the one that appears first."""
-    return max(items, key=items.count)
-
-
-@calls(("Hello, World", 3), ("abc", 1), ("xyz", 3), ("", 5), ("ABC", 26), ("zebra", 2), ("a-b c!", 13))
-def caesar(text, shift):
-    """Write a function caesar(text, shift) that moves each English letter forward by shift places in the alphabet, wrapping round and keeping its case; other characters stay."""
-    result = ""
-    for character in text:
-        if character.isascii() and character.isalpha():
-            base = ord("A") if character.isupper() else ord("a")
-            character = chr((ord(character) - base + shift) % 26 + base)
-        result += character
-    return result
-
-
-@calls(("aaabbc",), ("",), ("a",), ("abc",), ("zzzz",), ("aabaa",), ("1122",))
-def run_length(text):
-    """Write a function run_length(text) that returns a list of tuples (character, count), one for each run of equal characters."""
-    runs = []
-    for character in text:
-        if runs and runs[-1][0] == character:
-            runs[-1] = (character, runs[-1][1] + 1)
-        else:
-            runs.append((character, 1))
-    return runs
-
-
-@calls(("(a[b]{c})",), ("(]",), ("",), ("((",), ("())",), ("{[()]}",), ("no brackets",), ("([)]",))
-def is_balanced(text):
-    """Write a function is_balanced(text) that says whether the brackets (), [] and {} in a text are properly closed and nested; other characters do not matter."""
-    pairs = {")": "(", "]": "[", "}": "{"}
-    stack = []
-    for character in text:
-        if character in "([{":
-            stack.append(character)
-        elif character in pairs:
-            if not stack or stack.pop() != pairs[character]:
-                return False
-    return not stack
-
-
-@calls(({"a": 1, "b": 2},), ({},), ({"x": "y"},), ({"k": 0},), ({1: "one", 2: "two"},), ({"p": 3, "q": 4, "r": 5},), ({True: "yes"},))
-def invert(mapping):
-    """Write a function invert(mapping) that returns a dictionary with keys and values exchanged; the values are distinct."""
-    return {value: key for key, value in mapping.items()}
-
-
-@calls(({"a": 1}, {"b": 2}), ({"a": 1}, {"a": 2}), ({}, {}), ({"x": 5}, {}), ({}, {"y": 7}), ({"a": 1, "b": 2}, {"b": 3, "c": 4}), ({"n": -1}, {"n": 1}))
-def add_counts(first, second):
-    """Write a function add_counts(first, second) that merges two dictionaries of numbers; the numbers of common keys are added."""
-    total = dict(first)
-    for key, value in second.items():
-        total[key] = total.get(key, 0) + value
-    return total
-
-
-@calls(([1, 2, 3], [2, 3, 4]), ([], [1]), ([1, 1], [1]), ([1, 2], [3]), (["a"], ["a", "b"]), ([5, 6, 7], [7, 6, 5]), ([0], []))
-def common_elements(first, second):
-    """Write a function common_elements(first, second) that returns the set of the elements that stand in both lists."""
-    return set(first) & set(second)
-
-
-@calls(([1, 2, 3], [3, 4]), ([], []), ([1], [1]), ([1, 2], []), (["x"], ["y"]), ([1, 2, 3, 4], [3, 4, 5, 6]), ([0, 0], [1]))
-def only_in_one(first, second):
-    """Write a function only_in_one(first, second) that returns the set of the elements that stand in exactly one of the two lists."""
-    return set(first) ^ set(second)
-
-
-@calls(([3, 1, 2],), ([5],), ([-1, -7],), ([2, 2, 2],), ([0, 10, -10],), ([1.5, 2.5],), ([4, 9, 1, 16],))
-def extremes(numbers):
-    """Write a function extremes(numbers) that returns the tuple of the smallest and the largest number of a non-empty list."""
-    return (min(numbers), max(numbers))
-
-
-@calls((0.0,), (100.0,), (-40.0,), (37.0,), (25.0,), (-273.15,), (10.5,))
-def to_fahrenheit(celsius):
-    """Write a function to_fahrenheit(celsius) that converts a temperature from degrees Celsius to degrees Fahrenheit."""
-    return celsius * 9 / 5 + 32
-
-
-@calls((3, 4), (5, 12), (1, 1), (0, 2), (8, 15), (2.5, 6), (7, 24))
-def hypotenuse(a, b):
-    """Write a function hypotenuse(a, b) that returns the length of the longest side of a right-angled triangle with legs a and b."""
-    return (a * a + b * b) ** 0.5
-
-
-@calls((1000.0, 5.0, 2), (100.0, 0.0, 10), (500.0, 10.0, 1), (200.0, 3.0, 0), (1500.0, 4.5, 6), (1.0, 100.0, 5), (250.0, 2.0, 12))
-def compound(principal, percent, years):
-    """Write a function compound(principal, percent, years) that returns what a sum grows to at a yearly compound interest of the given percent."""
-    return principal * (1 + percent / 100) ** years
-
-
-@calls((2024,), (2023,), (1900,), (2000,), (2100,), (1996,), (1,))
-def is_leap_year(year):
-    """Write a function is_leap_year(year) that says whether a year of the Gregorian calendar has 366 days."""
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-
-
-@calls((3661,), (0,), (59,), (60,), (86399,), (3600,), (7325,))
-def clock(seconds):
-    """Write a function clock(seconds) that writes a number of seconds as "h:mm:ss", with minutes and seconds in two digits."""
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-
-
-@calls(("the quick brown fox",), ("",), ("a",), ("ab cd",), ("mIxEd CaSe",), ("one two  three",), ("42nd street",))
-def capitalise_words(text):
-    """Write a function capitalise_words(text) that makes the first letter of each word a capital and the rest small; words are separated by white space and joined by single spaces."""
-    return " ".join(word.capitalize() for word in text.split())
-
-
-@calls(("hello world again",), ("",), ("one",), ("a b",), ("to be or not",), ("  spaced   out ",), ("x y z",))
-def reverse_words(text):
-    """Write a function reverse_words(text) that returns the words of a text in reverse order, joined by single spaces."""
-    return " ".join(reversed(text.split()))
-
-
-@calls(("a quick brown fox",), ("",), ("aa bb",), ("one three two",), ("z",), ("be bee been",), ("four five nine",))
-def longest_word(text):
-    """Write a function longest_word(text) that returns the longest word of a text, the first of several, or the empty string if there is none."""
-    return max(text.split(), key=len, default="")
-
-
-@calls(("camelCaseName",), ("simple",), ("",), ("aB",), ("getHTTP",), ("X",), ("twoWords",))
-def to_snake_case(name):
-    """Write a function to_snake_case(name) that puts an underscore before each capital letter but at the start, and makes all letters small."""
-    result = ""
-    for i, character in enumerate(name):
-        if character.isupper() and i > 0:
-            result += "_"
-        result += character.lower()
-    return result
-
-
-@calls((12345,), (0,), (7,), (999,), (1001,), (-42,), (86420,))
-def digit_sum(n):
-    """Write a function digit_sum(n) that returns the sum of the decimal digits of an integer, whatever its sign."""
-    return sum(int(digit) for digit in str(abs(n)))
-
-
-@calls((9875,), (0,), (5,), (10,), (99,), (38,), (123456789,))
-def digital_root(n):
-    """Write a function digital_root(n) that adds the digits of a non-negative integer again and again until one digit is left, and returns it."""
-    while n > 9:
-        n = sum(int(digit) for digit in str(n))
-    return n
-
-
-@calls((6,), (1,), (2,), (7,), (27,), (16,), (97,))
-def collatz_steps(n):
-    """Write a function collatz_steps(n) that counts the steps from a positive integer to 1, where an even number is halved and an odd number n becomes 3n + 1."""
-    steps = 0
-    while n != 1:
-        n = n // 2 if n % 2 == 0 else 3 * n + 1
-        steps += 1
-    return steps
-
-
-@calls((153,), (10,), (0,), (9474,), (100,), (370,), (9,), (154,))
-def is_armstrong(n):
-    """Write a function is_armstrong(n) that says whether a non-negative integer equals the sum of its digits, each raised to the number of digits."""
-    digits = str(n)
-    return n == sum(int(digit) ** len(digits) for digit in digits)
-
-
-@calls(([-2, 1, -3, 4, -1, 2, 1, -5, 4],), ([1],), ([-1],), ([-3, -1, -2],), ([5, 4, -1, 7, 8],), ([0, 0],), ([2, -5, 3],))
-def largest_run_sum(numbers):
-    """Write a function largest_run_sum(numbers) that returns the largest sum of a non-empty run of consecutive elements of a non-empty list."""
-    best = current = numbers[0]
-    for number in numbers[1:]:
-        current = max(number, current + number)
-        best = max(best, current)
-    return best
-
-
-@calls(([2, 7, 11, 15], 9), ([3, 2, 4], 6), ([3, 3], 6), ([1, 2], 5), ([], 0), ([0, 4, 3, 0], 0), ([-1, -2, -3], -5))
-def two_sum(numbers, target):
-    """Write a function two_sum(numbers, target) that returns the tuple (i, j) of the indices i < j of two numbers with the given sum, the one with the smallest j, and then the smallest i; None if there is none."""
-    for j in range(len(numbers)):
-        for i in range(j):
-            if numbers[i] + numbers[j] == target:
-                return (i, j)
-    return None
-
-
-@calls(([1, 2, 3, 4, 5], 2), ([1, 2, 3], 0), ([1, 2, 3], 4), ([], 3), ([7], 5), (["a", "b", "c", "d"], 1), ([1, 2, 3, 4], -1))
-def rotate(items, places):
-    """Write a function rotate(items, places) that returns a new list with the elements moved to the right by the given number of places, wrapping round; a negative number moves left."""
-    if not items:
-        return []
-    places %= len(items)
-    return items[-places:] + items[:-places] if places else list(items)
-
-
-@calls(([1, 4, 6], [2, 3, 7]), ([], []), ([1], []), ([], [2]), ([1, 1], [1]), ([5, 6], [1, 2]), ([-3, 0], [-2, -1]))
-def merge_sorted(first, second):
-    """Write a function merge_sorted(first, second) that merges two lists in increasing order into one list in increasing order."""
-    merged = []
-    i = j = 0
-    while i < len(first) and j < len(second):
-        if first[i] <= second[j]:
-            merged.append(first[i])
-            i += 1
-        else:
-            merged.append(second[j])
-            j += 1
-    return merged + first[i:] + second[j:]
-
-
-@calls(([1, 2, 3],), ([],), ([5],), ([-1, 1, -1],), ([0.5, 0.5],), ([10, 0, 10],), ([3, 3, 3, 3],))
-def running_sums(numbers):
-    """Write a function running_sums(numbers) that returns the list of the sums of the first one, two, three, … numbers."""
-    sums = []
-    total = 0
-    for number in numbers:
-        total += number
-        sums.append(total)
-    return sums
-
-
-@calls((4,), (1,), (0,), (2,), (6,), (3,), (5,))
-def pascal_row(n):
-    """Write a function pascal_row(n) that returns the n-th row of Pascal's triangle as a list, where row 0 is [1]."""
-    row = [1]
-    for k in range(n):
-        row.append(row[-1] * (n - k) // (k + 1))
-    return row
-
-
-@calls(([[1, 2], [3, 4]], [[5, 6], [7, 8]]), ([[2]], [[3]]), ([[1, 0], [0, 1]], [[9, 8], [7, 6]]), ([[1, 2, 3]], [[1], [2], [3]]), ([[1], [2]], [[3, 4]]), ([[0, 0]], [[1], [1]]), ([[1, -1], [2, 0]], [[0, 1], [1, 0]]))
-def matrix_product(first, second):
-    """Write a function matrix_product(first, second) that multiplies two matrices given as lists of rows."""
-    columns = list(zip(*second))
-    return [[sum(a * b for a, b in zip(row, column)) for column in columns] for row in first]
-
-
-@calls(("kitten", "sitting"), ("", ""), ("abc", "abc"), ("", "abc"), ("flaw", "lawn"), ("a", "b"), ("intention", "execution"))
-def edit_distance(first, second):
-    """Write a function edit_distance(first, second) that returns the smallest number of insertions, deletions and replacements of single characters that turn the first text into the second."""
-    row = list(range(len(second) + 1))
-    for i, a in enumerate(first, 1):
-        previous, row[0] = row[0], i
-        for j, b in enumerate(second, 1):
-            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
-    return row[-1]
-
-
-@calls(("10.0.0.1",), ("256.1.1.1",), ("1.2.3",), ("1.2.3.4.5",), ("192.168.1.255",), ("01.2.3.4",), ("a.b.c.d",), ("",))
-def is_ipv4(text):
-    """Write a function is_ipv4(text) that says whether a text is an IPv4 address: four decimal numbers from 0 to 255 without leading zeros, separated by points."""
-    parts = text.split(".")
-    return len(parts) == 4 and all(part.isascii() and part.isdigit() and str(int(part)) == part and int(part) <= 255 for part in parts)
-
-
-@calls((["apple", "bob", "cat", "ape"],), ([],), (["x"],), (["aa", "ab", "ba"],), (["one", "two", "three"],), (["b", "a", "b"],), (["same", "same"],))
-def group_by_first_letter(words):
-    """Write a function group_by_first_letter(words) that returns a dictionary from each first letter to the list of the words that begin with it, in order."""
-    groups = {}
-    for word in words:
-        groups.setdefault(word[0], []).append(word)
-    return groups
-
-
-@calls(([("a", 3), ("b", 1), ("c", 2)],), ([],), ([("x", 5)],), ([("p", 2), ("q", 2)],), ([("z", -1), ("y", -2)],), ([("k", 0), ("l", 0), ("m", -1)],), ([("one", 1), ("ten", 10)],))
-def ranking(scores):
-    """Write a function ranking(scores) that takes a list of tuples (name, points) and returns the names from most to fewest points; equal ones stay in the given order."""
-    return [name for name, _ in sorted(scores, key=lambda entry: -entry[1])]
-
-
-@calls((b"\x00\xff",), (b"",), (b"abc",), (b"\x10\x20",), (b"\x0a",), (b"hello",), (b"\x80\x01\x7f",))
-def to_hex(data):
-    """Write a function to_hex(data) that writes bytes as hexadecimal digits, two small ones a byte."""
-    return "".join(f"{byte:02x}" for byte in data)
-
-
-@calls((1, -3, 2), (1, 2, 1), (1, 0, 1), (2, 0, -8), (1, -2, 5), (1, -1, -6), (4, 4, 1))
-def quadratic_roots(a, b, c):
-    """Write a function quadratic_roots(a, b, c) that returns the list of the distinct real solutions of a·x² + b·x + c = 0 in increasing order, as floats; a is not zero."""
-    discriminant = b * b - 4 * a * c
-    if discriminant < 0:
-        return []
-    root = discriminant**0.5
-    return sorted({(-b - root) / (2 * a), (-b + root) / (2 * a)})
+"""The tasks of starter-code: what to write, a program that does it, and calls with the values that they must return."""
+
+TASKS = [
+    (
+        "Write a function count_vowels(text) that returns how many of the letters a, e, i, o and u the text has, in upper or lower case.",
+        'def count_vowels(text):\n    return sum(c in "aeiou" for c in text.lower())\n',
+        [
+            (("hello",), 2),
+            (("",), 0),
+            (("rhythm",), 0),
+            (("AEIOU",), 5),
+            (("Programming is fun",), 5),
+            (("12 apples!",), 2),
+        ],
+    ),
+    (
+        "Write a function middle_value(a, b, c) that returns the number that is neither the smallest nor the largest of the three.",
+        "def middle_value(a, b, c):\n    return sorted([a, b, c])[1]\n",
+        [
+            ((1, 2, 3), 2),
+            ((3, 1, 2), 2),
+            ((5, 5, 1), 5),
+            ((-4, 0, -9), -4),
+            ((7, 7, 7), 7),
+            ((2.5, 1.5, 9.0), 2.5),
+        ],
+    ),
+    (
+        "Write a function running_total(numbers) that returns a list of the same length, in which each element is the sum of all numbers up to that place.",
+        "def running_total(numbers):\n    total, out = 0, []\n    for n in numbers:\n        total += n\n        out.append(total)\n    return out\n",
+        [
+            (([1, 2, 3],), [1, 3, 6]),
+            (([],), []),
+            (([5],), [5]),
+            (([-1, 1, -1],), [-1, 0, -1]),
+            (([0, 0, 0],), [0, 0, 0]),
+            (([10, -3, 4, 9],), [10, 7, 11, 20]),
+        ],
+    ),
+    (
+        "Write a function word_lengths(sentence) that returns a dictionary from each word of the sentence, split at white space, to its length.",
+        "def word_lengths(sentence):\n    return {word: len(word) for word in sentence.split()}\n",
+        [
+            (("a bee sees",), {"a": 1, "bee": 3, "sees": 4}),
+            (("",), {}),
+            (("one",), {"one": 3}),
+            (("to be or not to be",), {"to": 2, "be": 2, "or": 2, "not": 3}),
+            (("  spaced   out  ",), {"spaced": 6, "out": 3}),
+            (("Hi, you!",), {"Hi,": 3, "you!": 4}),
+        ],
+    ),
+    (
+        "Write a function common_items(first, second) that returns the set of the items that stand in both lists.",
+        "def common_items(first, second):\n    return set(first) & set(second)\n",
+        [
+            (([1, 2, 3], [2, 3, 4]), {2, 3}),
+            (([], [1]), set()),
+            (([1, 1, 1], [1]), {1}),
+            ((["a", "b"], ["c"]), set()),
+            ((["x", "y", "x"], ["y", "x"]), {"x", "y"}),
+            (([(1, 2), (3, 4)], [(3, 4)]), {(3, 4)}),
+        ],
+    ),
+    (
+        "Write a function min_max(numbers) that returns a tuple of the smallest and the largest number of a list, or None if the list is empty.",
+        "def min_max(numbers):\n    if not numbers:\n        return None\n    return min(numbers), max(numbers)\n",
+        [
+            (([3, 1, 2],), (1, 3)),
+            (([],), None),
+            (([4],), (4, 4)),
+            (([-1, -7, 0],), (-7, 0)),
+            (([2.5, 0.5],), (0.5, 2.5)),
+            (([9, 9, 9],), (9, 9)),
+        ],
+    ),
+    (
+        "Write a function celsius_to_fahrenheit(degrees) that converts a temperature; 0 is 32.0 and 100 is 212.0.",
+        "def celsius_to_fahrenheit(degrees):\n    return degrees * 9 / 5 + 32\n",
+        [
+            ((0,), 32.0),
+            ((100,), 212.0),
+            ((-40,), -40.0),
+            ((37,), 98.6),
+            ((12.5,), 54.5),
+            ((-273.15,), -459.67),
+        ],
+    ),
+    (
+        "Write a function is_palindrome(text) that returns whether the letters and digits of the text read the same in both directions, case aside.",
+        "def is_palindrome(text):\n    kept = [c.lower() for c in text if c.isalnum()]\n    return kept == kept[::-1]\n",
+        [
+            (("level",), True),
+            (("hello",), False),
+            (("",), True),
+            (("A man, a plan, a canal: Panama",), True),
+            (("12 21",), True),
+            (("1231",), False),
+        ],
+    ),
+    (
+        "Write a function capitalise_words(words) that returns the words with the first letter of each in upper case and the rest as it was; empty words stay empty.",
+        "def capitalise_words(words):\n    return [word[:1].upper() + word[1:] for word in words]\n",
+        [
+            ((["apple", "pear"],), ["Apple", "Pear"]),
+            (([],), []),
+            (([""],), [""]),
+            ((["aBC"],), ["ABC"]),
+            ((["Zoo", "7up"],), ["Zoo", "7up"]),
+            ((["é", "x"],), ["É", "X"]),
+        ],
+    ),
+    (
+        "Write a function digit_sum(number) that returns the sum of the decimal digits of an integer; its sign doesn't count.",
+        "def digit_sum(number):\n    return sum(int(d) for d in str(abs(number)))\n",
+        [
+            ((123,), 6),
+            ((0,), 0),
+            ((-45,), 9),
+            ((9999,), 36),
+            ((10**20,), 1),
+            ((7,), 7),
+        ],
+    ),
+    (
+        "Write a function flatten_once(lists) that joins the lists in a list of lists into one list.",
+        "def flatten_once(lists):\n    return [item for inner in lists for item in inner]\n",
+        [
+            (([[1, 2], [3]],), [1, 2, 3]),
+            (([],), []),
+            (([[], [], []],), []),
+            (([["a"], [], ["b", "c"]],), ["a", "b", "c"]),
+            (([[[1]], [2]],), [[1], 2]),
+            (([[0], [0], [0]],), [0, 0, 0]),
+        ],
+    ),
+    (
+        "Write a function invert(mapping) that returns a dictionary from each value of the given dictionary to the sorted list of its keys.",
+        "def invert(mapping):\n    out = {}\n    for key, value in mapping.items():\n        out.setdefault(value, []).append(key)\n    return {value: sorted(keys) for value, keys in out.items()}\n",
+        [
+            (({"a": 1, "b": 2},), {1: ["a"], 2: ["b"]}),
+            (({},), {}),
+            (({"x": 0, "y": 0},), {0: ["x", "y"]}),
+            (({"b": "q", "a": "q", "c": "r"},), {"q": ["a", "b"], "r": ["c"]}),
+            (({3: "three", 1: "one"},), {"three": [3], "one": [1]}),
+            (({"k": (1, 2)},), {(1, 2): ["k"]}),
+        ],
+    ),
+    (
+        "Write a function greatest_common_divisor(a, b) that returns the largest integer that divides both of two integers that are not negative; of 0 and 0 it is 0.",
+        "def greatest_common_divisor(a, b):\n    while b:\n        a, b = b, a % b\n    return a\n",
+        [
+            ((12, 18), 6),
+            ((0, 5), 5),
+            ((7, 13), 1),
+            ((0, 0), 0),
+            ((100, 10), 10),
+            ((270, 192), 6),
+        ],
+    ),
+    (
+        "Write a function longest_word(sentence) that returns the longest word of a sentence, split at white space; of several the first, and an empty string if there is none.",
+        'def longest_word(sentence):\n    return max(sentence.split(), key=len, default="")\n',
+        [
+            (("the quick fox",), "quick"),
+            (("",), ""),
+            (("one two six",), "one"),
+            (("single",), "single"),
+            (("a bb cc",), "bb"),
+            (("   ",), ""),
+        ],
+    ),
+    (
+        "Write a function remove_duplicates(items) that returns the items in their order, each only at its first place.",
+        "def remove_duplicates(items):\n    out = []\n    for item in items:\n        if item not in out:\n            out.append(item)\n    return out\n",
+        [
+            (([1, 2, 1, 3],), [1, 2, 3]),
+            (([],), []),
+            (([5, 5, 5],), [5]),
+            ((["b", "a", "b"],), ["b", "a"]),
+            (([[1], [2], [1]],), [[1], [2]]),
+            (([3, 2, 1],), [3, 2, 1]),
+        ],
+    ),
+    (
+        "Write a function is_leap_year(year) that returns whether the year has 366 days: those divisible by 4, but of those divisible by 100 only those divisible by 400.",
+        "def is_leap_year(year):\n    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)\n",
+        [
+            ((2024,), True),
+            ((2023,), False),
+            ((1900,), False),
+            ((2000,), True),
+            ((2100,), False),
+            ((4,), True),
+        ],
+    ),
+    (
+        "Write a function caesar(text, shift) that moves every letter a to z and A to Z on by shift places in the alphabet, from the end to its beginning; other characters stay.",
+        "def caesar(text, shift):\n    out = []\n    for c in text:\n        if 'a' <= c <= 'z':\n            out.append(chr((ord(c) - 97 + shift) % 26 + 97))\n        elif 'A' <= c <= 'Z':\n            out.append(chr((ord(c) - 65 + shift) % 26 + 65))\n        else:\n            out.append(c)\n    return ''.join(out)\n",
+        [
+            (("abc", 1), "bcd"),
+            (("xyz", 3), "abc"),
+            (("Hello, World!", 5), "Mjqqt, Btwqi!"),
+            (("abc", -1), "zab"),
+            (("", 9), ""),
+            (("Zz", 26), "Zz"),
+        ],
+    ),
+    (
+        "Write a function transpose(matrix) that turns the rows of a matrix, given as a list of lists of equal length, into its columns.",
+        "def transpose(matrix):\n    return [list(column) for column in zip(*matrix)]\n",
+        [
+            (([[1, 2], [3, 4]],), [[1, 3], [2, 4]]),
+            (([],), []),
+            (([[1, 2, 3]],), [[1], [2], [3]]),
+            (([[1], [2], [3]],), [[1, 2, 3]]),
+            (([["a", "b", "c"], ["d", "e", "f"]],), [["a", "d"], ["b", "e"], ["c", "f"]]),
+            (([[0]],), [[0]]),
+        ],
+    ),
+    (
+        "Write a function primes_up_to(limit) that returns a list of the prime numbers that are not larger than limit, in order.",
+        "def primes_up_to(limit):\n    return [n for n in range(2, limit + 1) if all(n % d for d in range(2, int(n**0.5) + 1))]\n",
+        [
+            ((10,), [2, 3, 5, 7]),
+            ((1,), []),
+            ((2,), [2]),
+            ((-5,), []),
+            ((30,), [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]),
+            ((13,), [2, 3, 5, 7, 11, 13]),
+        ],
+    ),
+    (
+        "Write a function average(numbers) that returns the arithmetic mean of a list as a float, and 0.0 for an empty list.",
+        "def average(numbers):\n    if not numbers:\n        return 0.0\n    return sum(numbers) / len(numbers)\n",
+        [
+            (([1, 2, 3],), 2.0),
+            (([],), 0.0),
+            (([5],), 5.0),
+            (([1, 2],), 1.5),
+            (([-1, 1],), 0.0),
+            (([0.1, 0.2, 0.6],), 0.3),
+        ],
+    ),
+    (
+        "Write a function count_words(text) that returns a dictionary from each word, in lower case and split at white space, to how often it occurs.",
+        "def count_words(text):\n    counts = {}\n    for word in text.lower().split():\n        counts[word] = counts.get(word, 0) + 1\n    return counts\n",
+        [
+            (("the cat and the dog",), {"the": 2, "cat": 1, "and": 1, "dog": 1}),
+            (("",), {}),
+            (("One one ONE",), {"one": 3}),
+            (("a\nb\ta",), {"a": 2, "b": 1}),
+            (("x",), {"x": 1}),
+            (("red blue red blue",), {"red": 2, "blue": 2}),
+        ],
+    ),
+    (
+        "Write a function rotate_left(items, places) that moves the items of a list to the left by that many places, those that fall off coming back at the end.",
+        "def rotate_left(items, places):\n    if not items:\n        return []\n    places %= len(items)\n    return items[places:] + items[:places]\n",
+        [
+            (([1, 2, 3, 4], 1), [2, 3, 4, 1]),
+            (([], 3), []),
+            (([1, 2, 3], 0), [1, 2, 3]),
+            (([1, 2, 3], 5), [3, 1, 2]),
+            (([1, 2, 3], -1), [3, 1, 2]),
+            ((["a"], 10), ["a"]),
+        ],
+    ),
+    (
+        "Write a function to_binary(number) that returns a non-negative integer as text of the digits 0 and 1, without leading zeros.",
+        'def to_binary(number):\n    return format(number, "b")\n',
+        [
+            ((5,), "101"),
+            ((0,), "0"),
+            ((1,), "1"),
+            ((255,), "11111111"),
+            ((1024,), "10000000000"),
+            ((42,), "101010"),
+        ],
+    ),
+    (
+        "Write a function second_largest(numbers) that returns the second largest of the different numbers in a list, or None if there are fewer than two.",
+        "def second_largest(numbers):\n    different = sorted(set(numbers))\n    return different[-2] if len(different) > 1 else None\n",
+        [
+            (([1, 5, 3],), 3),
+            (([4, 4, 4],), None),
+            (([],), None),
+            (([2, 9, 9],), 2),
+            (([-1, -2],), -2),
+            (([10, 20, 20, 30, 30],), 20),
+        ],
+    ),
+    (
+        "Write a function pair_up(items) that returns a list of tuples of neighbours: the first and second item, the third and fourth, and so on; an item left over is paired with None.",
+        "def pair_up(items):\n    out = []\n    for i in range(0, len(items), 2):\n        out.append((items[i], items[i + 1] if i + 1 < len(items) else None))\n    return out\n",
+        [
+            (([1, 2, 3, 4],), [(1, 2), (3, 4)]),
+            (([1, 2, 3],), [(1, 2), (3, None)]),
+            (([],), []),
+            ((["a"],), [("a", None)]),
+            (([0, 0],), [(0, 0)]),
+            (([True, False, True],), [(True, False), (True, None)]),
+        ],
+    ),
+    (
+        "Write a function anagrams(first, second) that returns whether two words are made of the same letters, case aside.",
+        "def anagrams(first, second):\n    return sorted(first.lower()) == sorted(second.lower())\n",
+        [
+            (("listen", "silent"), True),
+            (("apple", "papel"), True),
+            (("apple", "apples"), False),
+            (("", ""), True),
+            (("Dormitory", "dirtyroom"), True),
+            (("aab", "abb"), False),
+        ],
+    ),
+    (
+        "Write a function factorial(n) that returns the product of the integers from 1 to n; of 0 it is 1.",
+        "def factorial(n):\n    product = 1\n    for i in range(2, n + 1):\n        product *= i\n    return product\n",
+        [
+            ((5,), 120),
+            ((0,), 1),
+            ((1,), 1),
+            ((10,), 3628800),
+            ((20,), 2432902008176640000),
+            ((25,), 15511210043330985984000000),
+        ],
+    ),
+    (
+        "Write a function merge_sorted(first, second) that merges two sorted lists into one sorted list.",
+        "def merge_sorted(first, second):\n    out, i, j = [], 0, 0\n    while i < len(first) and j < len(second):\n        if first[i] <= second[j]:\n            out.append(first[i])\n            i += 1\n        else:\n            out.append(second[j])\n            j += 1\n    return out + first[i:] + second[j:]\n",
+        [
+            (([1, 3], [2, 4]), [1, 2, 3, 4]),
+            (([], []), []),
+            (([1], []), [1]),
+            (([1, 1], [1]), [1, 1, 1]),
+            (([5, 6], [1, 2]), [1, 2, 5, 6]),
+            ((["a", "d"], ["b", "c"]), ["a", "b", "c", "d"]),
+        ],
+    ),
+    (
+        "Write a function initials(name) that returns the first letters of the words of a name in upper case, each followed by a full stop.",
+        "def initials(name):\n    return ''.join(word[0].upper() + '.' for word in name.split())\n",
+        [
+            (("ada lovelace",), "A.L."),
+            (("Alan Mathison Turing",), "A.M.T."),
+            (("",), ""),
+            (("plato",), "P."),
+            (("  grace   hopper ",), "G.H."),
+            (("e. noether",), "E.N."),
+        ],
+    ),
+    (
+        "Write a function distance(p, q) that returns the distance between two points of the plane, given as tuples of two numbers, as a float.",
+        "def distance(p, q):\n    return ((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2) ** 0.5\n",
+        [
+            (((0, 0), (3, 4)), 5.0),
+            (((1, 1), (1, 1)), 0.0),
+            (((-1, 0), (1, 0)), 2.0),
+            (((0, 0), (1, 1)), 1.4142135623730951),
+            (((0.5, 0.5), (0.5, 2.0)), 1.5),
+            (((2, 3), (-3, -9)), 13.0),
+        ],
+    ),
+    (
+        "Write a function chunks(items, size) that cuts a list into lists of the given size, the last of which may be shorter.",
+        "def chunks(items, size):\n    return [items[i : i + size] for i in range(0, len(items), size)]\n",
+        [
+            (([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4], [5]]),
+            (([], 3), []),
+            (([1, 2], 5), [[1, 2]]),
+            (([1, 2, 3], 1), [[1], [2], [3]]),
+            (([1, 2, 3, 4], 4), [[1, 2, 3, 4]]),
+            ((list("abcdef"), 3), [["a", "b", "c"], ["d", "e", "f"]]),
+        ],
+    ),
+    (
+        "Write a function balanced(text) that returns whether the round, square and curly brackets of a text are properly nested; other characters don't count.",
+        "def balanced(text):\n    pairs = {')': '(', ']': '[', '}': '{'}\n    stack = []\n    for c in text:\n        if c in '([{':\n            stack.append(c)\n        elif c in pairs:\n            if not stack or stack.pop() != pairs[c]:\n                return False\n    return not stack\n",
+        [
+            (("([]{})",), True),
+            (("(]",), False),
+            (("",), True),
+            (("a(b)c",), True),
+            (("((",), False),
+            (("}{",), False),
+            (("{[(x)]}",), True),
+        ],
+    ),
+    (
+        "Write a function symmetric_difference(first, second) that returns the set of the items that stand in exactly one of two sets.",
+        "def symmetric_difference(first, second):\n    return first ^ second\n",
+        [
+            (({1, 2}, {2, 3}), {1, 3}),
+            ((set(), set()), set()),
+            (({1}, {1}), set()),
+            (({"a"}, set()), {"a"}),
+            (({1, 2, 3}, {4}), {1, 2, 3, 4}),
+            (({(0, 1)}, {(1, 0)}), {(0, 1), (1, 0)}),
+        ],
+    ),
+    (
+        "Write a function fibonacci(n) that returns a list of the first n Fibonacci numbers, beginning with 0 and 1.",
+        "def fibonacci(n):\n    out, a, b = [], 0, 1\n    for _ in range(n):\n        out.append(a)\n        a, b = b, a + b\n    return out\n",
+        [
+            ((5,), [0, 1, 1, 2, 3]),
+            ((0,), []),
+            ((1,), [0]),
+            ((2,), [0, 1]),
+            ((10,), [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]),
+            ((3,), [0, 1, 1]),
+        ],
+    ),
+    (
+        "Write a function count_even_odd(numbers) that returns a tuple of how many of the integers are even and how many are odd.",
+        "def count_even_odd(numbers):\n    even = sum(n % 2 == 0 for n in numbers)\n    return even, len(numbers) - even\n",
+        [
+            (([1, 2, 3, 4],), (2, 2)),
+            (([],), (0, 0)),
+            (([2, 4, 6],), (3, 0)),
+            (([-1, -3],), (0, 2)),
+            (([0],), (1, 0)),
+            (([7, 8, 9],), (1, 2)),
+        ],
+    ),
+    (
+        "Write a function roman(number) that returns an integer from 1 to 3999 as a Roman numeral.",
+        "def roman(number):\n    parts = [(1000, 'M'), (900, 'CM'), (500, 'D'), (400, 'CD'), (100, 'C'), (90, 'XC'), (50, 'L'), (40, 'XL'), (10, 'X'), (9, 'IX'), (5, 'V'), (4, 'IV'), (1, 'I')]\n    out = ''\n    for value, letters in parts:\n        while number >= value:\n            out += letters\n            number -= value\n    return out\n",
+        [
+            ((4,), "IV"),
+            ((1,), "I"),
+            ((9,), "IX"),
+            ((58,), "LVIII"),
+            ((1994,), "MCMXCIV"),
+            ((3999,), "MMMCMXCIX"),
+        ],
+    ),
+    (
+        "Write a function group_by_length(words) that returns a dictionary from each length to the list of the words of that length, in their order.",
+        "def group_by_length(words):\n    groups = {}\n    for word in words:\n        groups.setdefault(len(word), []).append(word)\n    return groups\n",
+        [
+            ((["a", "bb", "c"],), {1: ["a", "c"], 2: ["bb"]}),
+            (([],), {}),
+            (([""],), {0: [""]}),
+            ((["one", "two", "six"],), {3: ["one", "two", "six"]}),
+            ((["hi", "hello", "yo"],), {2: ["hi", "yo"], 5: ["hello"]}),
+            ((["x", "x"],), {1: ["x", "x"]}),
+        ],
+    ),
+    (
+        "Write a function clamp(value, low, high) that returns the value, but low if it is smaller than low and high if it is larger than high.",
+        "def clamp(value, low, high):\n    return max(low, min(value, high))\n",
+        [
+            ((5, 0, 10), 5),
+            ((-3, 0, 10), 0),
+            ((99, 0, 10), 10),
+            ((0, 0, 0), 0),
+            ((2.5, 1.0, 2.0), 2.0),
+            ((-7, -9, -8), -8),
+        ],
+    ),
+    (
+        "Write a function compress(text) that replaces each run of equal characters by the character and the length of the run: 'aab' becomes 'a2b1'.",
+        "def compress(text):\n    out, i = [], 0\n    while i < len(text):\n        j = i\n        while j < len(text) and text[j] == text[i]:\n            j += 1\n        out.append(f'{text[i]}{j - i}')\n        i = j\n    return ''.join(out)\n",
+        [
+            (("aab",), "a2b1"),
+            (("",), ""),
+            (("abc",), "a1b1c1"),
+            (("zzzzzzzzzzzz",), "z12"),
+            (("aAa",), "a1A1a1"),
+            (("  x",), " 2x1"),
+        ],
+    ),
+    (
+        "Write a function dot_product(first, second) that returns the sum of the products of the numbers at equal places of two lists of equal length.",
+        "def dot_product(first, second):\n    return sum(a * b for a, b in zip(first, second))\n",
+        [
+            (([1, 2, 3], [4, 5, 6]), 32),
+            (([], []), 0),
+            (([2], [-3]), -6),
+            (([0, 0], [5, 7]), 0),
+            (([1, -1], [1, 1]), 0),
+            (([0.5, 1.5], [2.0, 4.0]), 7.0),
+        ],
+    ),
+    (
+        "Write a function keep_positive(numbers) that returns the numbers of a list that are larger than zero, in their order.",
+        "def keep_positive(numbers):\n    return [n for n in numbers if n > 0]\n",
+        [
+            (([1, -2, 3],), [1, 3]),
+            (([],), []),
+            (([0],), []),
+            (([-1, -2],), []),
+            (([0.5, -0.5],), [0.5]),
+            (([4, 4, -4],), [4, 4]),
+        ],
+    ),
+    (
+        "Write a function sort_by_second(pairs) that sorts a list of tuples by their second element; those with equal second elements stay in their order.",
+        "def sort_by_second(pairs):\n    return sorted(pairs, key=lambda pair: pair[1])\n",
+        [
+            (([(1, 3), (2, 1)],), [(2, 1), (1, 3)]),
+            (([],), []),
+            (([("a", 2), ("b", 2), ("c", 1)],), [("c", 1), ("a", 2), ("b", 2)]),
+            (([(0, -1), (0, -2)],), [(0, -2), (0, -1)]),
+            (([(5, "b"), (6, "a")],), [(6, "a"), (5, "b")]),
+            (([(1, 1)],), [(1, 1)]),
+        ],
+    ),
+    (
+        "Write a function hex_to_bytes(text) that turns a text of hexadecimal digits, two for each byte, into bytes.",
+        "def hex_to_bytes(text):\n    return bytes(int(text[i : i + 2], 16) for i in range(0, len(text), 2))\n",
+        [
+            (("414243",), b"ABC"),
+            (("",), b""),
+            (("00ff",), b"\x00\xff"),
+            (("0a",), b"\n"),
+            (("DEADbeef",), b"\xde\xad\xbe\xef"),
+            (("20",), b" "),
+        ],
+    ),
+    (
+        "Write a function overlap_length(a, b) that returns the length of what two intervals, given as tuples of start and end, have in common, and 0 if they have nothing.",
+        "def overlap_length(a, b):\n    return max(0, min(a[1], b[1]) - max(a[0], b[0]))\n",
+        [
+            (((0, 5), (3, 8)), 2),
+            (((0, 1), (2, 3)), 0),
+            (((0, 10), (2, 4)), 2),
+            (((1, 2), (2, 3)), 0),
+            (((-5, 5), (-5, 5)), 10),
+            (((0.0, 1.5), (1.0, 2.0)), 0.5),
+        ],
+    ),
+    (
+        "Write a function most_common(items) that returns the item that occurs most often in a list that is not empty; of several the one that comes first.",
+        "def most_common(items):\n    best = items[0]\n    for item in items:\n        if items.count(item) > items.count(best):\n            best = item\n    return best\n",
+        [
+            (([1, 2, 2],), 2),
+            ((["a"],), "a"),
+            (([3, 1, 3, 1],), 3),
+            (([5, 6, 7],), 5),
+            ((["x", "y", "y", "x", "y"],), "y"),
+            (([0, 0, 1, 1, 1],), 1),
+        ],
+    ),
+    (
+        "Write a function snake_case(name) that turns a name in camel case into lower case with underscores before what were capitals: 'maxValue' becomes 'max_value'.",
+        "def snake_case(name):\n    out = ''\n    for i, c in enumerate(name):\n        if c.isupper() and i > 0:\n            out += '_'\n        out += c.lower()\n    return out\n",
+        [
+            (("maxValue",), "max_value"),
+            (("",), ""),
+            (("simple",), "simple"),
+            (("HelloWorld",), "hello_world"),
+            (("aBC",), "a_b_c"),
+            (("item2Count",), "item2_count"),
+        ],
+    ),
+    (
+        "Write a function power_set_size(items) that returns how many subsets the set of the list's different items has.",
+        "def power_set_size(items):\n    return 2 ** len(set(items))\n",
+        [
+            (([1, 2, 3],), 8),
+            (([],), 1),
+            (([1, 1, 1],), 2),
+            ((["a", "b"],), 4),
+            ((list(range(10)),), 1024),
+            ((list(range(70)),), 1180591620717411303424),
+        ],
+    ),
+    (
+        "Write a function safe_divide(a, b) that returns a divided by b as a float, and None if b is zero.",
+        "def safe_divide(a, b):\n    return None if b == 0 else a / b\n",
+        [
+            ((6, 3), 2.0),
+            ((1, 0), None),
+            ((0, 5), 0.0),
+            ((1, 4), 0.25),
+            ((-9, 2), -4.5),
+            ((0.3, 0.1), 3.0),
+        ],
+    ),
+    (
+        "Write a function multiplication_table(n) that returns the table of the products of the numbers 1 to n as a list of n rows.",
+        "def multiplication_table(n):\n    return [[i * j for j in range(1, n + 1)] for i in range(1, n + 1)]\n",
+        [
+            ((2,), [[1, 2], [2, 4]]),
+            ((0,), []),
+            ((1,), [[1]]),
+            ((3,), [[1, 2, 3], [2, 4, 6], [3, 6, 9]]),
+            ((4,), [[1, 2, 3, 4], [2, 4, 6, 8], [3, 6, 9, 12], [4, 8, 12, 16]]),
+            ((5,), [[1, 2, 3, 4, 5], [2, 4, 6, 8, 10], [3, 6, 9, 12, 15], [4, 8, 12, 16, 20], [5, 10, 15, 20, 25]]),
+        ],
+    ),
+    (
+        "Write a function strip_comments(lines) that removes from every line what stands from the character # on, and white space at the end; lines that become empty are left out.",
+        "def strip_comments(lines):\n    out = []\n    for line in lines:\n        line = line.split('#')[0].rstrip()\n        if line:\n            out.append(line)\n    return out\n",
+        [
+            ((["x = 1  # one", "# nothing", "y"],), ["x = 1", "y"]),
+            (([],), []),
+            ((["#"],), []),
+            ((["  a"],), ["  a"]),
+            ((["", "b ", " "],), ["b"]),
+            ((["p#q#r"],), ["p"]),
+        ],
+    ),
+    (
+        "Write a function collatz_steps(n) that counts the steps from n to 1, where an even number is halved and an odd one is tripled and increased by one.",
+        "def collatz_steps(n):\n    steps = 0\n    while n != 1:\n        n = n // 2 if n % 2 == 0 else 3 * n + 1\n        steps += 1\n    return steps\n",
+        [
+            ((1,), 0),
+            ((2,), 1),
+            ((3,), 7),
+            ((6,), 8),
+            ((16,), 4),
+            ((27,), 111),
+        ],
+    ),
+    (
+        "Write a function find_missing(numbers, n) that returns the set of the integers from 1 to n that are not in a list.",
+        "def find_missing(numbers, n):\n    return set(range(1, n + 1)) - set(numbers)\n",
+        [
+            (([1, 3], 3), {2}),
+            (([], 2), {1, 2}),
+            (([1, 2, 3], 3), set()),
+            (([5, 5, 9], 4), {1, 2, 3, 4}),
+            (([2, 4, 6], 6), {1, 3, 5}),
+            (([], 0), set()),
+        ],
+    ),
+    (
+        "Write a function time_of_day(seconds) that returns the time after that many seconds since midnight as text such as '01:02:03'; after a day it begins again.",
+        "def time_of_day(seconds):\n    seconds %= 86400\n    return f'{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}'\n",
+        [
+            ((3723,), "01:02:03"),
+            ((0,), "00:00:00"),
+            ((59,), "00:00:59"),
+            ((86399,), "23:59:59"),
+            ((86400,), "00:00:00"),
+            ((45296,), "12:34:56"),
+        ],
+    ),
+    (
+        "Write a function deepest(value) that returns how deep lists are nested in a value: 0 for what is no list, 1 for a list without lists in it.",
+        "def deepest(value):\n    if not isinstance(value, list):\n        return 0\n    return 1 + max(map(deepest, value), default=0)\n",
+        [
+            (([1, [2, [3]]],), 3),
+            ((5,), 0),
+            (([],), 1),
+            (([[], [[]]],), 3),
+            (("text",), 0),
+            (([1, 2, 3],), 1),
+        ],
+    ),
+    (
+        "Write a function add_vectors(first, second) that adds two tuples of equal length element by element and returns a tuple.",
+        "def add_vectors(first, second):\n    return tuple(a + b for a, b in zip(first, second))\n",
+        [
+            (((1, 2), (3, 4)), (4, 6)),
+            (((), ()), ()),
+            (((5,), (-5,)), (0,)),
+            (((1, 2, 3), (0, 0, 0)), (1, 2, 3)),
+            (((0.5, 1.0), (0.5, 1.5)), (1.0, 2.5)),
+            (((10, -10, 10), (-1, 1, -1)), (9, -9, 9)),
+        ],
+    ),
+    (
+        "Write a function first_unique(text) that returns the first character that occurs only once in a text, or None if there is none.",
+        "def first_unique(text):\n    for c in text:\n        if text.count(c) == 1:\n            return c\n    return None\n",
+        [
+            (("swiss",), "w"),
+            (("aabb",), None),
+            (("",), None),
+            (("x",), "x"),
+            (("abcab",), "c"),
+            (("Aa",), "A"),
+        ],
+    ),
+    (
+        "Write a function bill(prices, counts) that returns the total of a purchase, where prices is a dictionary from name to price and counts one from name to number; names without a price cost nothing.",
+        "def bill(prices, counts):\n    return sum(prices.get(name, 0) * n for name, n in counts.items())\n",
+        [
+            (({"tea": 2, "jam": 3}, {"tea": 4, "jam": 1}), 11),
+            (({}, {"tea": 1}), 0),
+            (({"tea": 2}, {}), 0),
+            (({"a": 5}, {"a": 0}), 0),
+            (({"a": 1, "b": 10}, {"b": 2, "c": 9}), 20),
+            (({"pen": 1.5}, {"pen": 3}), 4.5),
+        ],
+    ),
+    (
+        "Write a function alternate_case(text) that returns a text whose characters at even places, counted from 0, are in upper case and the others in lower case.",
+        "def alternate_case(text):\n    return ''.join(c.lower() if i % 2 else c.upper() for i, c in enumerate(text))\n",
+        [
+            (("hello",), "HeLlO"),
+            (("",), ""),
+            (("A",), "A"),
+            (("ABCD",), "AbCd"),
+            (("a1b2",), "A1B2"),
+            (("two words",), "TwO WoRdS"),
+        ],
+    ),
+    (
+        "Write a function is_sorted(items) that returns whether no item of a list is smaller than the one before it.",
+        "def is_sorted(items):\n    return all(a <= b for a, b in zip(items, items[1:]))\n",
+        [
+            (([1, 2, 2, 3],), True),
+            (([2, 1],), False),
+            (([],), True),
+            (([9],), True),
+            ((["a", "c", "b"],), False),
+            (([-3, -2, 0],), True),
+        ],
+    ),
+    (
+        "Write a function letter_positions(text) that returns a dictionary from each character of a text to the tuple of its places, counted from 0.",
+        "def letter_positions(text):\n    places = {}\n    for i, c in enumerate(text):\n        places[c] = places.get(c, ()) + (i,)\n    return places\n",
+        [
+            (("aba",), {"a": (0, 2), "b": (1,)}),
+            (("",), {}),
+            (("x",), {"x": (0,)}),
+            (("zz",), {"z": (0, 1)}),
+            (("a b",), {"a": (0,), " ": (1,), "b": (2,)}),
+            (("Aa",), {"A": (0,), "a": (1,)}),
+        ],
+    ),
+]

@@ -1,130 +1,113 @@
 #!/usr/bin/env python3
-"""Writes starter-math.jsonl and starter-code.jsonl beside this file. Deterministic: running it again changes nothing.
+"""Makes the starter sets' .jsonl files from the tasks in math_tasks.py, code_tasks.py and lean_tasks.py.
 
-usage: python3 datasets/starter/generate.py
+    python3 datasets/starter/generate.py            writes the files; every program is run against its tests first
+    python3 datasets/starter/generate.py --check    compares the files with what would be written
+    python3 datasets/starter/generate.py --lean     prints the theorems with their proofs, for Lean to check
 """
 
+import base64
 import copy
-import inspect
 import json
 import pathlib
-import random
-import textwrap
+import re
+import sys
 
-from code_tasks import TASKS
+sys.dont_write_bytecode = True
+
+import code_tasks
+import lean_tasks
+import math_tasks
 
 HERE = pathlib.Path(__file__).parent
-MATH_TRAIN, MATH_EVAL = 300, 100
-CODE_TRAIN = 45
-
-NAMES = ["Ana", "Ben", "Chloe", "David", "Ella", "Farid", "Grace", "Hugo", "Iris", "Jonas", "Kira", "Liam", "Mina", "Noah", "Olga", "Pia", "Ravi", "Sara", "Tom", "Yuki"]
-THINGS = ["apples", "books", "coins", "marbles", "pencils", "stamps", "stickers", "shells", "cards", "buttons"]
-BOXES = [("boxes", "eggs"), ("bags", "oranges"), ("shelves", "books"), ("tables", "chairs"), ("rows", "trees"), ("packs", "pens"), ("teams", "players"), ("trays", "cakes")]
 
 
-def bare(random):
-    """A calculation in figures."""
-    kind = random.choice("+-*")
-    if kind == "+":
-        a, b = random.randint(2, 60), random.randint(2, 39)
-        return random.choice(["What is {} + {}?", "Compute {} + {}.", "Add {} and {}.", "What is the sum of {} and {}?"]).format(a, b), a + b
-    if kind == "-":
-        a = random.randint(5, 99)
-        b = random.randint(1, a)
-        return random.choice(["What is {} - {}?", "Compute {} - {}.", "How much is {} minus {}?"]).format(a, b), a - b
-    a, b = random.randint(2, 12), random.randint(2, 9)
-    return random.choice(["What is {} * {}?", "Compute {} times {}.", "What is the product of {} and {}?"]).format(a, b), a * b
-
-
-def story(random):
-    """A word problem of one step."""
-    name, other = random.sample(NAMES, 2)
-    thing = random.choice(THINGS)
-    kind = random.randrange(6)
-    if kind == 0:
-        a, b = random.randint(2, 60), random.randint(2, 39)
-        return f"{name} has {a} {thing} and finds {b} more. How many {thing} does {name} have now?", a + b
-    if kind == 1:
-        a = random.randint(5, 99)
-        b = random.randint(1, a - 1)
-        return f"{name} had {a} {thing} and gave {b} of them to {other}. How many {thing} does {name} have left?", a - b
-    if kind == 2:
-        a, b = random.randint(2, 12), random.randint(2, 9)
-        box, content = random.choice(BOXES)
-        return f"There are {a} {box} with {b} {content} each. How many {content} are there in all?", a * b
-    if kind == 3:
-        a, b = random.randint(2, 60), random.randint(2, 39)
-        return f"{name} read {a} pages on Monday and {b} pages on Tuesday. How many pages is that together?", a + b
-    if kind == 4:
-        a = random.randint(10, 99)
-        b = random.randint(1, a - 1)
-        return f"{name} jumped {a} cm high and {other} jumped {b} cm high. By how many cm did {name} jump higher than {other}?", a - b
-    b, quotient = random.randint(2, 9), random.randint(2, 12)
-    return f"{name} shares {b * quotient} {thing} equally among {b} friends. How many {thing} does each friend get?", quotient
-
-
-def math():
-    """Distinct questions, a third in figures and the rest in words, shuffled; the last ones are held out."""
-    generator = random.Random(20250607)
-    seen = {}
-    while len(seen) < MATH_TRAIN + MATH_EVAL:
-        question, answer = (bare if len(seen) % 3 == 0 else story)(generator)
-        seen.setdefault(question, answer)
-    tasks = list(seen.items())
-    generator.shuffle(tasks)
-    for number, (question, answer) in enumerate(tasks):
-        split = "train" if number < MATH_TRAIN else "eval"
-        yield {"id": f"{number + 1:03}", "split": split, "question": question, "answer": str(answer)}
-
-
-def encode(value):
-    """Python value → the tagged JSON that the verifier reads."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+def tagged(value):
+    """A Python value in the tagged JSON form of the crate's `Value`."""
+    if value is None or isinstance(value, (bool, str)):
         return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else {"$int": str(value)}
+    if isinstance(value, float):
+        return value if abs(value) != float("inf") and value == value else {"$float": repr(value)}
+    if isinstance(value, complex):
+        return {"$complex": [value.real, value.imag]}
     if isinstance(value, bytes):
-        import base64
-
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, list):
-        return [encode(item) for item in value]
+        return [tagged(v) for v in value]
     if isinstance(value, tuple):
-        return {"$tuple": [encode(item) for item in value]}
+        return {"$tuple": [tagged(v) for v in value]}
+    if isinstance(value, frozenset):
+        return {"$frozenset": [tagged(v) for v in sorted(value, key=repr)]}
     if isinstance(value, set):
-        return {"$set": [encode(item) for item in sorted(value, key=repr)]}
+        return {"$set": [tagged(v) for v in sorted(value, key=repr)]}
     if isinstance(value, dict):
-        return {"$dict": [[encode(key), encode(item)] for key, item in value.items()]}
-    raise TypeError(f"no encoding for {type(value)}")
+        if all(isinstance(k, str) and not k.startswith("$") for k in value):
+            return {k: tagged(v) for k, v in value.items()}
+        return {"$dict": [[tagged(k), tagged(v)] for k, v in value.items()]}
+    raise TypeError(type(value))
 
 
-def code():
-    """The tasks of code_tasks.py with the values that the canonical solutions return."""
-    order = list(range(len(TASKS)))
-    random.Random(7).shuffle(order)
-    held_out = set(order[CODE_TRAIN:])
-    for number, (function, argument_lists) in enumerate(TASKS):
-        source = inspect.getsource(function)
-        source = source[source.index("def ") :]
-        docstring = inspect.getdoc(function)
-        body = "\n".join(line for line in source.splitlines() if '"""' not in line)
-        first = argument_lists[0]
-        shown = ", ".join(repr(argument) for argument in first)
+def same(got, expected):
+    if isinstance(expected, float) and isinstance(got, float):
+        return abs(got - expected) <= 1e-6
+    return type(got) is type(expected) and got == expected
+
+
+def code_records():
+    """Each task, once its program has given what its tests expect."""
+    names = set()
+    for i, (question, program, tests) in enumerate(code_tasks.TASKS):
+        name = re.findall(r"^def (\w+)\(", program, flags=re.M)[-1]
+        assert name not in names and len(tests) >= 6, name
+        names.add(name)
+        scope = {}
+        exec(program, scope)
+        for args, expected in tests:
+            got = scope[name](*copy.deepcopy(args))
+            assert same(got, expected), f"{name}{args!r} gives {got!r}, not {expected!r}"
+        args, expected = tests[0]
         yield {
-            "id": function.__name__,
-            "split": "eval" if number in held_out else "train",
-            "question": docstring,
-            "example": f"assert {function.__name__}({shown}) == {function(*copy.deepcopy(first))!r}",
-            "entry_point": function.__name__,
-            "canonical": textwrap.dedent(body) + "\n",
-            "tests": [{"args": [encode(argument) for argument in arguments], "expected": encode(function(*copy.deepcopy(arguments)))} for arguments in argument_lists],
+            "id": name,
+            "question": question,
+            "entry_point": name,
+            "canonical": program,
+            "example": f"assert {name}({', '.join(map(repr, args))}) == {expected!r}",
+            "tests": [{"args": [tagged(a) for a in args], "expected": tagged(expected)} for args, expected in tests],
+            "split": "eval" if i % 4 == 3 else "train",
         }
 
 
-def write(name, records):
-    lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
-    (HERE / name).write_text("".join(lines), encoding="utf-8")
-    print(f"{name}: {len(lines)} tasks")
+def lean_records():
+    for i, (question, statement, proof) in enumerate(lean_tasks.TASKS):
+        yield {
+            "id": statement.split()[1],
+            "question": question,
+            "header": "",
+            "statement": statement,
+            "proof": proof,
+            "split": "eval" if i in lean_tasks.EVAL else "train",
+        }
+
+
+def files():
+    for name, records, count in [
+        ("starter-math.jsonl", math_tasks.records(), 400),
+        ("starter-code.jsonl", code_records(), 60),
+        ("starter-lean.jsonl", lean_records(), 25),
+    ]:
+        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+        assert len(lines) == count and len({json.loads(line)["id"] for line in lines}) == count, name
+        yield HERE / name, "".join(lines)
 
 
 if __name__ == "__main__":
-    write("starter-math.jsonl", math())
-    write("starter-code.jsonl", code())
+    if "--lean" in sys.argv[1:]:
+        print("\n\n".join(f"{statement}\n  {proof}" for _, statement, proof in lean_tasks.TASKS))
+    elif "--check" in sys.argv[1:]:
+        wrong = [path.name for path, text in files() if path.read_text(encoding="utf-8") != text]
+        sys.exit(f"not what generate.py makes: {', '.join(wrong)}" if wrong else 0)
+    else:
+        for path, text in files():
+            path.write_text(text, encoding="utf-8")

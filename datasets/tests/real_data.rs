@@ -13,7 +13,10 @@ fn data() -> Option<PathBuf> {
     );
     let found = folder.is_dir();
     if !found {
-        eprintln!("SKIPPED: no real data sets at {} (set RAPID_TEST_DATA)", folder.display());
+        eprintln!(
+            "SKIPPED: no real data sets at {} (set RAPID_TEST_DATA)",
+            folder.display()
+        );
     }
     found.then_some(folder)
 }
@@ -47,7 +50,9 @@ fn assert_ids_are_distinct(dataset: &Dataset) {
 
 #[test]
 fn mbppplus_has_the_papers_split() {
-    let Some(dataset) = open("mbppplus") else { return };
+    let Some(dataset) = open("mbppplus") else {
+        return;
+    };
     assert_eq!((dataset.train.len(), dataset.eval.len()), (264, 114));
     assert_eq!(dataset.train[0].id, "mbppplus/2");
     assert_eq!(dataset.train[263].id, "mbppplus/593");
@@ -58,33 +63,62 @@ fn mbppplus_has_the_papers_split() {
 
 #[test]
 fn mbppplus_records_say_how_to_compare() {
-    let Some(dataset) = open("mbppplus") else { return };
+    let Some(dataset) = open("mbppplus") else {
+        return;
+    };
     let ids = |wanted: &dyn Fn(&CodeTask) -> bool| -> Vec<String> {
         all(&dataset)
             .filter(|task| wanted(code(task)))
             .map(|task| task.id.replace("mbppplus/", ""))
             .collect()
     };
-    assert_eq!(ids(&|c| c.compare == Compare::Set), ["2", "7", "111", "140", "232", "579", "769"]);
-    assert_eq!(ids(&|c| c.compare == Compare::NotNone), ["737", "787", "794"]);
-    assert_eq!(ids(&|c| c.tests.iter().any(|t| t.expected.is_none())), ["88", "255", "630"]);
+    assert_eq!(
+        ids(&|c| c.compare == Compare::Set),
+        ["2", "7", "111", "140", "232", "579", "769"]
+    );
+    assert_eq!(
+        ids(&|c| c.compare == Compare::NotNone),
+        ["737", "787", "794"]
+    );
+    assert_eq!(
+        ids(&|c| c.tests.iter().any(|t| t.expected.is_none())),
+        ["88", "255", "630"]
+    );
     let tolerant = ids(&|c| c.atol != 0.0);
     assert_eq!(tolerant.len(), 13);
     assert!(all(&dataset).all(|task| [0.0, 1e-4].contains(&code(task).atol)));
-    assert!(all(&dataset).all(|task| code(task).asserts.is_empty() && code(task).canonical.is_some()));
+    assert!(
+        all(&dataset).all(|task| code(task).asserts.is_empty() && code(task).canonical.is_some())
+    );
     let tests: usize = all(&dataset).map(|task| code(task).tests.len()).sum();
-    assert!(all(&dataset).all(|task| code(task).tests.len() >= 3), "{tests} tests in all");
+    assert!(
+        all(&dataset).all(|task| code(task).tests.len() >= 3),
+        "{tests} tests in all"
+    );
 }
 
 /// `entry_point` is taken from the test program's loop, and the assertions in the record call the same function.
 #[test]
 fn mbppplus_examples_call_the_entry_point() {
-    let Some(dataset) = open("mbppplus") else { return };
+    let Some(dataset) = open("mbppplus") else {
+        return;
+    };
     for task in all(&dataset) {
         let code = code(task);
         let example = code.example.as_ref().unwrap();
-        assert!(example.contains(&code.entry_point), "{}: {example}", task.id);
-        assert!(code.canonical.as_ref().unwrap().contains(&format!("def {}", code.entry_point)), "{}", task.id);
+        assert!(
+            example.contains(&code.entry_point),
+            "{}: {example}",
+            task.id
+        );
+        assert!(
+            code.canonical
+                .as_ref()
+                .unwrap()
+                .contains(&format!("def {}", code.entry_point)),
+            "{}",
+            task.id
+        );
     }
 }
 
@@ -122,7 +156,9 @@ fn both_record_forms_of_mbppplus_give_equal_tasks() {
 
 #[test]
 fn the_papers_prompt_is_that_of_evalplus() {
-    let Some(dataset) = open("mbppplus") else { return };
+    let Some(dataset) = open("mbppplus") else {
+        return;
+    };
     let template = datasets::Template::for_dataset("mbppplus");
     assert_eq!(
         template.render(&dataset.train[0]),
@@ -147,20 +183,36 @@ fn gsm8k_answers_are_whole_numbers() {
     let Some(dataset) = open("gsm8k") else { return };
     assert_eq!((dataset.train.len(), dataset.eval.len()), (7_473, 1_319));
     for task in all(&dataset) {
-        assert!(answer(task).parse::<i64>().is_ok(), "{}: {}", task.id, answer(task));
+        assert!(
+            answer(task).parse::<i64>().is_ok(),
+            "{}: {}",
+            task.id,
+            answer(task)
+        );
     }
-    assert_eq!((dataset.eval[0].id.as_str(), answer(&dataset.eval[0])), ("gsm8k/eval/1", "18"));
+    assert_eq!(
+        (dataset.eval[0].id.as_str(), answer(&dataset.eval[0])),
+        ("gsm8k/eval/1", "18")
+    );
     assert_ids_are_distinct(&dataset);
 }
 
 #[test]
 fn minif2f_trains_on_valid_and_evaluates_on_test() {
-    let Some(dataset) = open("minif2f") else { return };
+    let Some(dataset) = open("minif2f") else {
+        return;
+    };
     assert_eq!((dataset.train.len(), dataset.eval.len()), (244, 244));
     assert_ids_are_distinct(&dataset);
     for task in all(&dataset) {
-        let TaskSpec::Lean(lean) = &task.spec else { panic!("{}", task.id) };
+        let TaskSpec::Lean(lean) = &task.spec else {
+            panic!("{}", task.id)
+        };
         assert!(lean.header.starts_with("import Mathlib") && lean.statement.ends_with(":= by"));
-        assert!(!task.question.contains("/--") && !task.question.ends_with("-/"), "{}", task.question);
+        assert!(
+            !task.question.contains("/--") && !task.question.ends_with("-/"),
+            "{}",
+            task.question
+        );
     }
 }

@@ -16,10 +16,17 @@ fn main() -> Result<(), SandboxError> {
         eprintln!("usage: run_program ARTIFACT_DIR CACHE_DIR PROGRAM.py ENTRY_POINT ARGUMENTS…");
         std::process::exit(2);
     };
-    let source = std::fs::read_to_string(file).map_err(|error| SandboxError::Unusable(format!("{file}: {error}")))?;
+    let source = std::fs::read_to_string(file)
+        .map_err(|error| SandboxError::Unusable(format!("{file}: {error}")))?;
     let start = Instant::now();
-    let sandbox = WasmSandbox::open(Path::new(artifact), Path::new(cache), &|line| eprintln!("{line}"))?;
-    eprintln!("opened in {:.3} s: {}", start.elapsed().as_secs_f64(), sandbox.identity().interpreter);
+    let sandbox = WasmSandbox::open(Path::new(artifact), Path::new(cache), &|line| {
+        eprintln!("{line}")
+    })?;
+    eprintln!(
+        "opened in {:.3} s: {}",
+        start.elapsed().as_secs_f64(),
+        sandbox.identity().interpreter
+    );
     let program = Program {
         source: &source,
         entry_point,

@@ -1,13 +1,16 @@
+use sandboxes::wasm::WasmSandbox;
+use sandboxes::{Call, Limits, Program, Sandbox};
 use std::io::BufRead;
 use std::path::Path;
 use std::time::Instant;
-use sandboxes::wasm::WasmSandbox;
-use sandboxes::{Call, Limits, Program, Sandbox};
 fn main() {
     let a: Vec<String> = std::env::args().collect();
     let sb = WasmSandbox::open(Path::new(&a[1]), Path::new(&a[2]), &|l| eprintln!("{l}")).unwrap();
     let threads: usize = a[4].parse().unwrap();
-    let lines: Vec<String> = std::io::BufReader::new(std::fs::File::open(&a[3]).unwrap()).lines().map(|l| l.unwrap()).collect();
+    let lines: Vec<String> = std::io::BufReader::new(std::fs::File::open(&a[3]).unwrap())
+        .lines()
+        .map(|l| l.unwrap())
+        .collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let t0 = Instant::now();
     std::thread::scope(|s| {

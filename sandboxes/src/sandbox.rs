@@ -23,7 +23,13 @@ pub trait Sandbox: Send + Sync {
     ///
     /// # Errors
     /// As [`Sandbox::run`].
-    fn run_tests(&self, program: &Program<'_>, prelude: &str, tests: &[String], limits: &Limits) -> Result<Run, SandboxError>;
+    fn run_tests(
+        &self,
+        program: &Program<'_>,
+        prelude: &str,
+        tests: &[String],
+        limits: &Limits,
+    ) -> Result<Run, SandboxError>;
 }
 
 /// What a verdict depends on besides the program.

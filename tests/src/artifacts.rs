@@ -10,7 +10,11 @@ use crate::repository::root;
 #[must_use]
 pub fn model() -> Option<PathBuf> {
     let folder = artifact(Kind::Model, "smollm2-135m-instruct")?;
-    let found = std::fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "gguf"));
+    let found = std::fs::read_dir(&folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|e| e == "gguf"));
     Some(found.unwrap_or_else(|| panic!("{} holds no GGUF file", folder.display())))
 }
 
@@ -23,7 +27,10 @@ pub fn sandbox() -> Option<PathBuf> {
 fn artifact(kind: Kind, name: &str) -> Option<PathBuf> {
     let found = locate(kind, name);
     if found.is_none() {
-        skipped(&format!("{name} is not in the cache folder: rapid fetch {}:{name}", kind.word()));
+        skipped(&format!(
+            "{name} is not in the cache folder: rapid fetch {}:{name}",
+            kind.word()
+        ));
     }
     found
 }
@@ -31,11 +38,15 @@ fn artifact(kind: Kind, name: &str) -> Option<PathBuf> {
 /// The folder of real data sets: `$RAPID_TEST_DATA`, else `../shared/data`. `None` after saying loudly that the test is skipped.
 #[must_use]
 pub fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("RAPID_TEST_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from);
+    let folder = std::env::var_os("RAPID_TEST_DATA")
+        .map_or_else(|| root().join("../shared/data"), PathBuf::from);
     if folder.is_dir() {
         return Some(folder);
     }
-    skipped(&format!("no data sets at {}; RAPID_TEST_DATA names their folder", folder.display()));
+    skipped(&format!(
+        "no data sets at {}; RAPID_TEST_DATA names their folder",
+        folder.display()
+    ));
     None
 }
 

@@ -20,9 +20,16 @@ const READY: Duration = Duration::from_secs(10 * 60);
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
-    let folder = test.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+    let folder = test
+        .parent()
+        .and_then(Path::parent)
+        .expect("tests lie in target/PROFILE/deps");
     let program = folder.join(name);
-    assert!(program.is_file(), "{} is not built: run `cargo build --release` first", program.display());
+    assert!(
+        program.is_file(),
+        "{} is not built: run `cargo build --release` first",
+        program.display()
+    );
     program
 }
 
@@ -63,7 +70,13 @@ impl Outcome {
     #[must_use]
     #[track_caller]
     pub fn success(self) -> Self {
-        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(0),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
@@ -74,12 +87,24 @@ impl Outcome {
     #[must_use]
     #[track_caller]
     pub fn failure(self, code: i32) -> String {
-        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         assert!(!self.stderr.contains("panicked at"), "{}", self.stderr);
-        let at = self.stderr.rfind("error: ").unwrap_or_else(|| panic!("no `error: ` in:\n{}", self.stderr));
+        let at = self
+            .stderr
+            .rfind("error: ")
+            .unwrap_or_else(|| panic!("no `error: ` in:\n{}", self.stderr));
         let paragraph = self.stderr[at..].trim().to_owned();
         // A usage error has clap's form, with the usage below; ours is one line.
-        assert!(code == 2 || paragraph.lines().count() == 1, "more than a paragraph:\n{paragraph}");
+        assert!(
+            code == 2 || paragraph.lines().count() == 1,
+            "more than a paragraph:\n{paragraph}"
+        );
         paragraph
     }
 }
@@ -100,9 +125,18 @@ pub fn run(command: &mut Command) -> Outcome {
 #[must_use]
 pub fn start(command: &mut Command) -> Running {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = |name: &str| File::create(folder.path().join(name)).expect("a file in a temporary folder");
-    let child = command.stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    Running { child, folder, since: Instant::now() }
+    let file =
+        |name: &str| File::create(folder.path().join(name)).expect("a file in a temporary folder");
+    let child = command
+        .stdout(file("stdout"))
+        .stderr(file("stderr"))
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    Running {
+        child,
+        folder,
+        since: Instant::now(),
+    }
 }
 
 /// A program that has been started. Killed when dropped.
@@ -121,7 +155,11 @@ impl Running {
     #[must_use]
     pub fn finish(mut self) -> Outcome {
         while self.ended().is_none() {
-            assert!(self.since.elapsed() < LIMIT, "still running after {LIMIT:?}; stderr so far:\n{}", self.stderr());
+            assert!(
+                self.since.elapsed() < LIMIT,
+                "still running after {LIMIT:?}; stderr so far:\n{}",
+                self.stderr()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         self.outcome()
@@ -147,7 +185,10 @@ impl Running {
     /// # Panics
     /// Where there is no `kill` program.
     pub fn interrupt(&self) {
-        let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().expect("`kill` can be run");
+        let status = Command::new("kill")
+            .args(["-INT", &self.child.id().to_string()])
+            .status()
+            .expect("`kill` can be run");
         assert!(status.success(), "kill -INT {}: {status}", self.child.id());
     }
 
@@ -159,7 +200,11 @@ impl Running {
 
     fn outcome(&mut self) -> Outcome {
         let status = self.child.wait().expect("a child can be waited for");
-        Outcome { code: status.code(), stdout: self.read("stdout"), stderr: self.stderr() }
+        Outcome {
+            code: status.code(),
+            stdout: self.read("stdout"),
+            stderr: self.stderr(),
+        }
     }
 
     fn read(&self, name: &str) -> String {
@@ -207,10 +252,16 @@ impl Verifier {
     /// Where it does not become ready.
     #[must_use]
     pub fn start(arguments: &[&str]) -> Self {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr()).expect("a free port").port();
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|socket| socket.local_addr())
+            .expect("a free port")
+            .port();
         let mut verifier = Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-            arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+            arguments: arguments
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .collect(),
             cache: tempfile::tempdir().expect("a temporary folder"),
             running: None,
         };
@@ -237,11 +288,19 @@ impl Verifier {
     /// Where it does not become ready.
     pub fn restart(&mut self) {
         self.kill();
-        let (address, cache) = (self.address.to_string(), format!("cache.dir={}", self.cache.path().display()));
+        let (address, cache) = (
+            self.address.to_string(),
+            format!("cache.dir={}", self.cache.path().display()),
+        );
         let own = ["serve", "--listen", &address, "--set", &cache].map(str::to_owned);
         let mut running = start(&mut rapid_verifier(own.iter().chain(&self.arguments)));
         wait_for("the verifier to be ready", READY, || {
-            assert_eq!(running.ended(), None, "the verifier ended: {}", running.stderr());
+            assert_eq!(
+                running.ended(),
+                None,
+                "the verifier ended: {}",
+                running.stderr()
+            );
             let answer = request(self.address, "GET", "/readyz", &[]).ok()?;
             (answer.status == 200).then_some(())
         });
@@ -254,7 +313,8 @@ impl Verifier {
     /// Where it does not answer.
     #[must_use]
     pub fn request(&self, method: &str, path: &str, body: &[u8]) -> Answer {
-        request(self.address, method, path, body).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+        request(self.address, method, path, body)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 }
 
@@ -284,13 +344,26 @@ impl Answer {
 fn request(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(LIMIT))?;
-    let head = format!("{method} {path} HTTP/1.0\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "{method} {path} HTTP/1.0\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| std::io::Error::other(format!("no answer but {text:?}")))?;
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(|| std::io::Error::other(head.to_owned()))?;
-    Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .ok_or_else(|| std::io::Error::other(format!("no answer but {text:?}")))?;
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .ok_or_else(|| std::io::Error::other(head.to_owned()))?;
+    Ok(Answer {
+        status,
+        head: head.to_owned(),
+        body: body.to_owned(),
+    })
 }

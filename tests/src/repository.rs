@@ -11,7 +11,9 @@ use serde_json::Value;
 /// Never in a checkout: this crate lies in a folder of it.
 #[must_use]
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate `tests` lies in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate `tests` lies in the repository")
 }
 
 /// Every file under `folder` (relative to the root) with one of the endings; build outputs and git's own files left out.
@@ -23,9 +25,14 @@ pub fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = vec![root().join(folder)];
     while let Some(folder) = left.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        for entry in std::fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        {
             let path = entry.expect("a folder entry").path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
             if path.is_dir() {
                 if !matches!(name, "target" | ".git" | "runs") {
                     left.push(path);
@@ -42,7 +49,10 @@ pub fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
 /// A path as it stands in the repository, for messages and comparisons.
 #[must_use]
 pub fn relative(path: &Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+    path.strip_prefix(root())
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }
 
 /// `cargo metadata` of the workspace, its dependencies left out.
@@ -51,7 +61,14 @@ pub fn relative(path: &Path) -> String {
 /// Where cargo cannot read the manifests.
 #[must_use]
 pub fn metadata() -> Value {
-    serde_json::from_slice(&cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"])).expect("cargo metadata writes JSON")
+    serde_json::from_slice(&cargo(&[
+        "metadata",
+        "--format-version",
+        "1",
+        "--no-deps",
+        "--offline",
+    ]))
+    .expect("cargo metadata writes JSON")
 }
 
 /// The names of everything that a crate of the workspace links, itself included: its normal and build dependencies and theirs.
@@ -60,9 +77,25 @@ pub fn metadata() -> Value {
 /// Where cargo cannot read the manifests.
 #[must_use]
 pub fn links(package: &str) -> Vec<String> {
-    let tree = cargo(&["tree", "--package", package, "--edges", "normal,build", "--prefix", "none", "--format", "{p}", "--offline", "--locked"]);
+    let tree = cargo(&[
+        "tree",
+        "--package",
+        package,
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+        "--offline",
+        "--locked",
+    ]);
     let tree = String::from_utf8(tree).expect("cargo tree writes UTF-8");
-    let mut names: Vec<_> = tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    let mut names: Vec<_> = tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -70,8 +103,16 @@ pub fn links(package: &str) -> Vec<String> {
 
 fn cargo(arguments: &[&str]) -> Vec<u8> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let out = Command::new(cargo).args(arguments).current_dir(root()).output().expect("cargo is on the PATH");
-    assert!(out.status.success(), "cargo {arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+    let out = Command::new(cargo)
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("cargo is on the PATH");
+    assert!(
+        out.status.success(),
+        "cargo {arguments:?}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     out.stdout
 }
 
@@ -136,7 +177,11 @@ fn raw_string(text: &str, before: Option<char>) -> Option<usize> {
     }
     let open = text.len() - after.len() + hashes + 1;
     let close = format!("\"{}", "#".repeat(hashes));
-    Some(text[open..].find(&close).map_or(text.len(), |end| open + end + close.len()))
+    Some(
+        text[open..]
+            .find(&close)
+            .map_or(text.len(), |end| open + end + close.len()),
+    )
 }
 
 fn string(text: &str) -> usize {

@@ -149,7 +149,10 @@ pub async fn evaluate(
     let rollout = rollout::collect(policy, rewards, &queries, &settings.drawing, stop, watch).await?;
     let mut evaluation = Evaluation::of(&rollout);
     if settings.any_form {
-        evaluation.judge_any_form(rewards, prompts).await?;
+        tokio::select! {
+            () = stop.wait() => return Err(RolloutError::Stopped),
+            judged = evaluation.judge_any_form(rewards, prompts) => judged?,
+        }
     }
     Ok(evaluation)
 }
@@ -163,14 +166,17 @@ impl Evaluation {
 
     /// Asks the verifier about the bare answer of each mathematical completion that it did not accept as it stands.
     async fn judge_any_form(&mut self, rewards: &RewardClient, prompts: &[Arc<Prompt>]) -> Result<(), RolloutError> {
-        let by_id: HashMap<&str, &Arc<Prompt>> = prompts.iter().map(|prompt| (prompt.task.id.as_str(), prompt)).collect();
+        let by_id: HashMap<&str, &Arc<Prompt>> = prompts
+            .iter()
+            .filter(|prompt| matches!(prompt.task.spec, TaskSpec::Math(_)))
+            .map(|prompt| (prompt.task.id.as_str(), prompt))
+            .collect();
         let mut places = Vec::new();
         let mut asks = Vec::new();
         for (place, record) in self.records.iter_mut().enumerate() {
-            record.any_form = record.sample.reward;
             let Some(prompt) = by_id.get(record.sample.task.as_str()) else { continue };
+            record.any_form = record.sample.reward;
             if record.sample.reward == Some(0.0)
-                && matches!(prompt.task.spec, TaskSpec::Math(_))
                 && let Some(answer) = any_form::answer(&record.sample.completion)
             {
                 places.push(place);

@@ -28,3 +28,6 @@ pub mod rollout;
 pub mod run;
 pub mod seed;
 pub mod stop;
+
+#[cfg(test)]
+mod scripted;

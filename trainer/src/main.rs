@@ -48,9 +48,58 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<cmd::Interrupted>() => ExitCode::from(130),
         Err(error) => {
             eprintln!("error: {}", cmd::paragraph(&error));
-            ExitCode::FAILURE
+            if error.is::<cmd::Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::Cli;
+
+    #[test]
+    fn the_options_of_all_commands_go_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_help_with_examples() {
+        for command in Cli::command().get_subcommands_mut() {
+            let name = command.get_name().to_owned();
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:") && help.contains(&format!("rapid {name}")), "{name}: {help}");
+        }
+    }
+
+    #[test]
+    fn help_reads_as_written() {
+        let mut program = Cli::command().term_width(100);
+        let mut texts = vec![program.render_long_help().to_string()];
+        program.build();
+        for command in program.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            texts.push(command.render_long_help().to_string());
+        }
+        insta::assert_snapshot!(texts.join(&format!("\n{}\n\n", "-".repeat(80))));
+    }
+
+    #[test]
+    fn a_usage_error_is_told_from_a_failure() {
+        for wrong in [
+            &["rapid"][..],
+            &["rapid", "trian"],
+            &["rapid", "report"],
+            &["rapid", "eval", "--model", "m"],
+            &["rapid", "generate", "--model", "m", "--prompts", "p", "--out", "o", "-n", "0"],
+            &["rapid", "bench", "rollout", "--device", "gpu"],
+            &["rapid", "quickstart", "--resume", "r", "--seed", "1"],
+        ] {
+            let error = Cli::try_parse_from(wrong).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{wrong:?}");
         }
     }
 }

@@ -283,7 +283,9 @@ fn check_keys(table: &Table, prefix: &str, place: &str) -> Result<(), ConfigErro
 
 /// The key most like it; a key that lacks its section counts as like that key.
 fn nearest_key(key: &str) -> Option<&'static str> {
-    KEYS.into_iter().find(|known| known.rsplit('.').next() == Some(key)).or_else(|| nearest(key, KEYS.into_iter()))
+    let lacks_section = KEYS.into_iter().find(|known| known.rsplit('.').next() == Some(key));
+    let sections = KEYS.into_iter().filter_map(|known| known.split_once('.')).map(|(section, _)| section);
+    lacks_section.or_else(|| nearest(key, KEYS.into_iter().chain(sections)))
 }
 
 fn parse_value(text: &str) -> Value {
@@ -324,7 +326,7 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_refused_with_the_nearest_named() {
-        for (text, near) in [("lisen = 1", "`listen`"), ("[limits]\nitem = 1", "`limits.items`"), ("queue = 1", "`limits.queue`"), ("[maths]\nextraction = \"any\"", "`math.extraction`")] {
+        for (text, near) in [("lisen = 1", "`listen`"), ("[limits]\nitem = 1", "`limits.items`"), ("queue = 1", "`limits.queue`"), ("[maths]\nextraction = \"any\"", "`math`")] {
             let error = load(text, &[]).unwrap_err().to_string();
             assert!(error.contains("did you mean") && error.contains(near), "{text}: {error}");
         }

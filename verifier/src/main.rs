@@ -35,11 +35,11 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let done = match cli.command {
-        Command::Serve(args) => cmd::serve::run(args),
-        Command::Score(args) => cmd::score::run(args),
-        Command::Bench(args) => cmd::bench::run(args),
-        Command::Fetch(args) => cmd::fetch::run(args),
-        Command::Doctor(args) => cmd::doctor::run(args),
+        Command::Serve(args) => cmd::serve::run(&args),
+        Command::Score(args) => cmd::score::run(&args),
+        Command::Bench(args) => cmd::bench::run(&args),
+        Command::Fetch(args) => cmd::fetch::run(&args),
+        Command::Doctor(args) => cmd::doctor::run(&args),
     };
     match done {
         Ok(code) => code,

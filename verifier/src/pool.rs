@@ -238,10 +238,11 @@ mod tests {
     }
 
     struct Bench {
+        /// Dropped before the pool, which waits for its worker.
+        release: Option<mpsc::Sender<()>>,
         pool: Pool,
         to: mpsc::Sender<&'static str>,
         notes: mpsc::Receiver<&'static str>,
-        release: Option<mpsc::Sender<()>>,
     }
 
     impl Bench {
@@ -255,7 +256,7 @@ mod tests {
             while pool.load() != (0, 1) {
                 std::thread::yield_now();
             }
-            Bench { pool, to, notes, release: Some(release) }
+            Bench { release: Some(release), pool, to, notes }
         }
 
         fn submit(&self, texts: &[&'static str], wanted: &Arc<AtomicBool>) {

@@ -68,3 +68,6 @@ pub async fn fetch(kind: Kind, name: &str, progress: &dyn Progress) -> Result<Pa
         .fetch(kind, name, progress)
         .await
 }
+
+#[cfg(test)]
+mod tests;

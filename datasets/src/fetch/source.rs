@@ -15,7 +15,7 @@ use crate::manifest::{self, Manifest, Source};
 use crate::nearest::nearest;
 
 /// What of a hub's model repository is needed to run and to retrain it.
-const MODEL_FILES: [&str; 4] = ["*.json", "*.safetensors", "tokenizer.model", "*.jinja"];
+const MODEL_FILES: [&str; 4] = ["*.json", "*.safetensors", "tokenizer.model*", "*.jinja"];
 
 /// Where to fetch to and from.
 #[derive(Debug, Clone)]

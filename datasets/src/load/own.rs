@@ -290,3 +290,158 @@ fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
     }
     Ok(CodeTest { args, expected })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn load(text: &str) -> Result<Dataset, String> {
+        record::parse("mine.jsonl", text)
+            .and_then(|records| from_records("mine".to_owned(), &records))
+            .map_err(|e| e.to_string())
+    }
+
+    fn ids(tasks: &[Task]) -> Vec<&str> {
+        tasks.iter().map(|task| task.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_record_is_what_its_fields_make_it() {
+        let dataset = load(concat!(
+            r#"{"prompt":"1+1?","answer":2,"split":"train","source":"me"}"#,
+            "\n",
+            r#"{"id":"f","question":"q","entry_point":"f","tests":[{"args":[{"$tuple":[1]}],"expected":{"$set":[]}}],"atol":1,"compare":"set","split":"eval"}"#,
+            "\n",
+            r#"{"id":7,"statement":"theorem t : True := by\n","header":"import Std\n","split":"eval"}"#,
+        ))
+        .unwrap();
+        assert_eq!(ids(&dataset.train), ["mine/1"]);
+        assert_eq!(ids(&dataset.eval), ["mine/f", "mine/7"]);
+        assert_eq!(dataset.train[0].question, "1+1?");
+        assert_eq!(
+            dataset.train[0].spec,
+            TaskSpec::Math(MathTask {
+                answer: "2".to_owned()
+            })
+        );
+        let TaskSpec::Code(code) = &dataset.eval[0].spec else {
+            panic!()
+        };
+        assert_eq!(code.tests[0].args, [Value::Tuple(vec![Value::from(1)])]);
+        assert_eq!(code.tests[0].expected, Some(Value::Set(vec![])));
+        assert_eq!((code.atol, code.compare), (1.0, Compare::Set));
+        assert_eq!(
+            dataset.eval[1].spec,
+            TaskSpec::Lean(LeanTask {
+                header: "import Std".to_owned(),
+                statement: "theorem t : True := by".to_owned()
+            })
+        );
+    }
+
+    #[test]
+    fn integers_of_any_size_stay_exact() {
+        let dataset = load(
+            r#"{"question":"q","entry_point":"f","tests":[{"args":[],"expected":123456789012345678901234567890}]}"#,
+        )
+        .unwrap();
+        let TaskSpec::Code(code) = &dataset.train[0].spec else {
+            panic!()
+        };
+        let expected = code.tests[0].expected.as_ref().unwrap();
+        assert_eq!(expected.to_python(), "123456789012345678901234567890");
+    }
+
+    #[test]
+    fn without_any_split_each_record_serves_for_both() {
+        let undivided =
+            load("{\"question\":\"a\",\"answer\":\"1\"}\n{\"question\":\"b\",\"answer\":\"2\"}")
+                .unwrap();
+        assert_eq!(ids(&undivided.train), ids(&undivided.eval));
+        let divided =
+            load("{\"question\":\"a\",\"answer\":\"1\"}\n{\"question\":\"b\",\"answer\":\"2\",\"split\":\"eval\"}").unwrap();
+        assert_eq!(
+            (ids(&divided.train), ids(&divided.eval)),
+            (vec!["mine/1"], vec!["mine/2"])
+        );
+    }
+
+    #[test]
+    fn a_wrong_record_is_refused_with_file_line_field_and_remedy() {
+        let cases = [
+            (
+                r#"{"question":"a","anwser":"1"}"#,
+                "mine.jsonl, line 1: the field `anwser` is not known; did you mean `answer`?",
+            ),
+            (
+                r#"{"question":"a","answer":""}"#,
+                "mine.jsonl, line 1, field `answer`: the answer is empty",
+            ),
+            (
+                r#"{"question":"a","answer":[1]}"#,
+                "mine.jsonl, line 1, field `answer`: text or a number is expected, not an array",
+            ),
+            (
+                r#"{"answer":"1"}"#,
+                "mine.jsonl, line 1, field `question`: the field is missing (`prompt` and `problem` serve too)",
+            ),
+            (
+                r#"{"question":"a"}"#,
+                "mine.jsonl, line 1: the record has neither `answer` (math) nor `entry_point` (code) nor `statement` (Lean); it has question",
+            ),
+            (
+                r#"{"question":"a","answer":"1","split":"test"}"#,
+                "mine.jsonl, line 1, field `split`: `train` or `eval` is expected, not `test`",
+            ),
+            (
+                r#"{"statement":"theorem t : True"}"#,
+                "mine.jsonl, line 1, field `statement`: the statement is expected to end in `:= by`, where the proof goes on",
+            ),
+            (
+                r#"{"question":"q","entry_point":"f(x)","asserts":["assert f"]}"#,
+                "mine.jsonl, line 1, field `entry_point`: `f(x)` is not the name of a Python function",
+            ),
+            (
+                r#"{"question":"q","entry_point":"f"}"#,
+                "mine.jsonl, line 1, field `tests`: nothing decides: give `tests` or `asserts`, and at least one of them",
+            ),
+            (
+                r#"{"question":"q","entry_point":"f","tests":[{"args":[]}]}"#,
+                "mine.jsonl, line 1, field `tests`: test 1: `expected` is missing, and there is no `canonical` program to tell it",
+            ),
+            (
+                r#"{"question":"q","entry_point":"f","tests":[{"args":[],"expect":1}]}"#,
+                "mine.jsonl, line 1, field `tests`: test 1: the field `expect` is not known (did you mean `expected`?); a test has `args` and `expected`",
+            ),
+            (
+                r#"{"question":"q","entry_point":"f","tests":[{"args":[{"$tupel":[]}],"expected":1}]}"#,
+                "mine.jsonl, line 1, field `tests`: test 1: `$tupel` is not a tag",
+            ),
+            (
+                "{\"id\":\"x\",\"question\":\"a\",\"answer\":\"1\"}\n{\"id\":\"x\",\"question\":\"b\",\"answer\":\"2\"}",
+                "mine.jsonl, line 2, field `id`: the id is also that of line 1; ids are unique in a file",
+            ),
+        ];
+        for (text, message) in cases {
+            let error = load(text).expect_err(text);
+            assert!(error.starts_with(message), "{text}\n{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_makes_the_loader_panic(
+            lines in prop::collection::vec(
+                prop_oneof![
+                    any::<String>(),
+                    r#"\{("(question|answer|entry_point|tests|asserts|statement|id|split|atol)":(""|"a"|1|null|\[\]|\[\{"args":\[1\]\}\]|\{\}),?){0,5}\}"#,
+                ],
+                0..4,
+            )
+        ) {
+            let _ = load(&lines.join("\n"));
+        }
+    }
+}

@@ -219,3 +219,61 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Value::Dict(_) | Value::Opaque(_) => "an object",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8], max_line: usize) -> Result<Vec<usize>, String> {
+        records(Path::new("data.jsonl"), bytes, max_line)
+            .map(|records| records.iter().map(|r| r.line).collect())
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn byte_order_mark_carriage_returns_and_blank_lines_are_taken_as_they_come() {
+        let file = "\u{feff}{\"a\":1}\r\n\r\n  \n{\"a\":2}";
+        assert_eq!(lines(file.as_bytes(), 100), Ok(vec![1, 4]));
+    }
+
+    #[test]
+    fn a_line_beyond_the_limit_is_refused_without_being_read_to_its_end() {
+        let endless = std::io::BufReader::new(std::io::repeat(b'x'));
+        let error = records(Path::new("data.jsonl"), endless, 1000)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "data.jsonl, line 1: the line is longer than 1000 bytes; one JSON object a line is expected"
+        );
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_with_its_line() {
+        let cases: [(&[u8], &str); 5] = [
+            (
+                b"",
+                "data.jsonl has no records: one JSON object a line is expected",
+            ),
+            (
+                b"\n\n",
+                "data.jsonl has no records: one JSON object a line is expected",
+            ),
+            (
+                b"{}\n[1]",
+                "data.jsonl, line 2: the line is JSON but not an object; a record is written {\"field\": \u{2026}}",
+            ),
+            (
+                b"{}\n{\"a\":",
+                "data.jsonl, line 2: the line is not JSON: a value is missing, at character 5 (the end)",
+            ),
+            (
+                b"{}\n\n{\"\xff\"}",
+                "data.jsonl, line 3: byte 3 of the line is not UTF-8; save the file as UTF-8",
+            ),
+        ];
+        for (file, message) in cases {
+            assert_eq!(lines(file, 100), Err(message.to_owned()));
+        }
+    }
+}

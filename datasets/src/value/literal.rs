@@ -221,6 +221,7 @@ fn python_string(parser: &mut Parser<'_>) -> Result<Piece, ParseError> {
             return Err(parser.error_at(start, "the string has no end"));
         };
         parser.at += c.len_utf8();
+        let mut escaped = false;
         let c = match c {
             '\r' | '\n' if quote.len() == 1 => {
                 return Err(parser.error_at(start, "the string has no end on its line"));
@@ -232,7 +233,10 @@ fn python_string(parser: &mut Parser<'_>) -> Result<Piece, ParseError> {
             }
             '\\' => match python_escape(parser, raw, is_bytes)? {
                 Escape::Nothing => continue,
-                Escape::One(c) => c,
+                Escape::One(c) => {
+                    escaped = true;
+                    c
+                }
                 Escape::Kept(c) => {
                     text.push('\\');
                     bytes.push(b'\\');
@@ -244,12 +248,15 @@ fn python_string(parser: &mut Parser<'_>) -> Result<Piece, ParseError> {
         if !is_bytes {
             text.push(c);
         } else {
-            let byte = u8::try_from(u32::from(c)).map_err(|_| {
-                parser.error_at(
-                    at,
-                    "a bytes literal holds only ASCII characters and escapes",
-                )
-            })?;
+            let byte = u8::try_from(u32::from(c))
+                .ok()
+                .filter(|byte| escaped || byte.is_ascii())
+                .ok_or_else(|| {
+                    parser.error_at(
+                        at,
+                        "a bytes literal holds only ASCII characters and escapes",
+                    )
+                })?;
             bytes.push(byte);
         }
     }

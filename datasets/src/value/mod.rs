@@ -143,3 +143,6 @@ impl From<i64> for Value {
         Value::Int(n.into())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,11 +40,18 @@ impl Artifact {
 
 fn read(path: &Path, magic: &[u8]) -> Result<Vec<u8>, SandboxError> {
     let remedy = "fetch the Python sandbox again with `rapid fetch sandbox:python-wasi` or `rapid-verifier fetch`";
-    let bytes = std::fs::read(path)
-        .map_err(|error| SandboxError::Unusable(format!("{} cannot be read ({error}); {remedy}", PathBuf::from(path).display())))?;
+    let bytes = std::fs::read(path).map_err(|error| {
+        SandboxError::Unusable(format!(
+            "{} cannot be read ({error}); {remedy}",
+            PathBuf::from(path).display()
+        ))
+    })?;
     if bytes.starts_with(magic) {
         Ok(bytes)
     } else {
-        Err(SandboxError::Unusable(format!("{} is not what its name says; {remedy}", path.display())))
+        Err(SandboxError::Unusable(format!(
+            "{} is not what its name says; {remedy}",
+            path.display()
+        )))
     }
 }

@@ -123,7 +123,9 @@ impl Candidate {
     /// # Errors
     /// [`Stop::Protocol`] at a request that is out of turn or malformed.
     pub(super) fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
-        let (&letter, payload) = request.split_first().ok_or(Stop::Protocol("an empty request"))?;
+        let (&letter, payload) = request
+            .split_first()
+            .ok_or(Stop::Protocol("an empty request"))?;
         match (self.state, letter) {
             (State::Fresh, b'J') => {
                 self.state = State::Loading;
@@ -192,7 +194,11 @@ impl Pieces {
 
     fn finish(self) -> Result<Call, Stop> {
         match self.hasher {
-            Some(hasher) => Ok(Call::Returned(format!("{{\"$digest\":\"{} bytes, BLAKE3 {}\"}}", self.length, hasher.finalize()))),
+            Some(hasher) => Ok(Call::Returned(format!(
+                "{{\"$digest\":\"{} bytes, BLAKE3 {}\"}}",
+                self.length,
+                hasher.finalize()
+            ))),
             None => value(&self.kept),
         }
     }
@@ -211,7 +217,8 @@ pub(super) fn job(mode: &'static str, source: &str, entry_point: &str, value: us
 
 /// A value's JSON, checked for being JSON of bounded depth. What it says is checked by who reads it.
 pub(super) fn value(payload: &[u8]) -> Result<Call, Stop> {
-    let text = std::str::from_utf8(payload).map_err(|_| Stop::Protocol("a value that is not text"))?;
+    let text =
+        std::str::from_utf8(payload).map_err(|_| Stop::Protocol("a value that is not text"))?;
     if depth(payload) > DEPTH || serde_json::from_str::<IgnoredAny>(text).is_err() {
         return Err(Stop::Protocol("a value that is not JSON"));
     }
@@ -220,8 +227,8 @@ pub(super) fn value(payload: &[u8]) -> Result<Call, Stop> {
 
 /// `[type, message]`, each cut to a bounded length.
 pub(super) fn exception(payload: &[u8]) -> Result<(String, String), Stop> {
-    let (mut kind, mut message): (String, String) =
-        serde_json::from_slice(payload).map_err(|_| Stop::Protocol("an exception without type and message"))?;
+    let (mut kind, mut message): (String, String) = serde_json::from_slice(payload)
+        .map_err(|_| Stop::Protocol("an exception without type and message"))?;
     for text in [&mut kind, &mut message] {
         text.truncate(text.floor_char_boundary(MESSAGE));
     }
@@ -258,7 +265,13 @@ mod tests {
             entry_point: "f",
             calls: &calls,
         };
-        Candidate::new(&program, &Limits { value: 10, ..Limits::default() })
+        Candidate::new(
+            &program,
+            &Limits {
+                value: 10,
+                ..Limits::default()
+            },
+        )
     }
 
     #[test]
@@ -272,18 +285,36 @@ mod tests {
             assert_eq!(talk.answer(b"N").unwrap(), answer.as_bytes());
         }
         assert!(talk.completed());
-        assert_eq!(talk.take_results(), [Call::Returned("10".to_owned()), Call::Returned("20".to_owned())]);
+        assert_eq!(
+            talk.take_results(),
+            [
+                Call::Returned("10".to_owned()),
+                Call::Returned("20".to_owned())
+            ]
+        );
     }
 
     #[test]
     fn a_request_out_of_turn_stops_the_guest() {
-        for requests in [&["V1"][..], &["J", "J"], &["J", "N"], &["J", "L", "V1"], &["J", "L", "N", "V1", "V1"], &["J", "L", "N", "N"], &["J", "L", "N", "V1", "N", "N"], &[""]] {
+        for requests in [
+            &["V1"][..],
+            &["J", "J"],
+            &["J", "N"],
+            &["J", "L", "V1"],
+            &["J", "L", "N", "V1", "V1"],
+            &["J", "L", "N", "N"],
+            &["J", "L", "N", "V1", "N", "N"],
+            &[""],
+        ] {
             let mut talk = conversation(&["[]"]);
             let (last, before) = requests.split_last().unwrap();
             for request in before {
                 talk.answer(request.as_bytes()).unwrap();
             }
-            assert!(matches!(talk.answer(last.as_bytes()), Err(Stop::Protocol(_))), "{requests:?}");
+            assert!(
+                matches!(talk.answer(last.as_bytes()), Err(Stop::Protocol(_))),
+                "{requests:?}"
+            );
         }
     }
 
@@ -293,7 +324,10 @@ mod tests {
         for bad in ["", "[1", "nul", "1 2", &"[".repeat(200)] {
             assert!(value(bad.as_bytes()).is_err(), "{bad}");
         }
-        assert!(value(format!("{}{}", "[".repeat(DEPTH + 1), "]".repeat(DEPTH + 1)).as_bytes()).is_err());
+        assert!(
+            value(format!("{}{}", "[".repeat(DEPTH + 1), "]".repeat(DEPTH + 1)).as_bytes())
+                .is_err()
+        );
         assert!(value(b"\"\xff\"").is_err());
     }
 
@@ -308,10 +342,23 @@ mod tests {
             talk.take_results()
         };
         let whole = digest(&[&format!("V{long}")]);
-        assert_eq!(whole, digest(&[&format!("P{}", &long[..5]), &format!("P{}", &long[5..30]), &format!("V{}", &long[30..])]));
-        let expected = format!("{{\"$digest\":\"42 bytes, BLAKE3 {}\"}}", blake3::hash(long.as_bytes()));
+        assert_eq!(
+            whole,
+            digest(&[
+                &format!("P{}", &long[..5]),
+                &format!("P{}", &long[5..30]),
+                &format!("V{}", &long[30..])
+            ])
+        );
+        let expected = format!(
+            "{{\"$digest\":\"42 bytes, BLAKE3 {}\"}}",
+            blake3::hash(long.as_bytes())
+        );
         assert_eq!(whole, [Call::Returned(expected)]);
-        assert_eq!(digest(&["P[1,", "V2]"]), [Call::Returned("[1,2]".to_owned())]);
+        assert_eq!(
+            digest(&["P[1,", "V2]"]),
+            [Call::Returned("[1,2]".to_owned())]
+        );
     }
 
     #[test]
@@ -324,8 +371,15 @@ mod tests {
             talk.answer(b"V\"xxxxxx\"").unwrap();
         }
         let results = talk.take_results();
-        let kept = results.iter().take_while(|call| **call == Call::Returned("\"xxxxxx\"".to_owned())).count();
+        let kept = results
+            .iter()
+            .take_while(|call| **call == Call::Returned("\"xxxxxx\"".to_owned()))
+            .count();
         assert_eq!(kept, 20);
-        assert!(results[20..].iter().all(|call| matches!(call, Call::Returned(text) if text.starts_with("{\"$digest\""))));
+        assert!(
+            results[20..].iter().all(
+                |call| matches!(call, Call::Returned(text) if text.starts_with("{\"$digest\""))
+            )
+        );
     }
 }

@@ -37,7 +37,10 @@ impl Compiled {
     }
 
     fn try_open(folder: PathBuf) -> io::Result<Compiled> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
         let lock = OpenOptions::new()
             .write(true)
             .create(true)
@@ -71,7 +74,10 @@ impl Compiled {
         let mut file = File::open(&path).ok()?;
         let expected: [u8; 32] = tag.try_into().ok()?;
         if self.tag(name, &mut file).ok()? != blake3::Hash::from_bytes(expected) {
-            tracing::warn!("{} is not what was written there; it is made again", path.display());
+            tracing::warn!(
+                "{} is not what was written there; it is made again",
+                path.display()
+            );
             return None;
         }
         // SAFETY: the bytes of this open file carry a tag made with a key that only this user can read, so they are what this program
@@ -80,18 +86,27 @@ impl Compiled {
         #[allow(unsafe_code)]
         let module = unsafe { Module::deserialize_open_file(engine, file) };
         module
-            .inspect_err(|error| tracing::warn!("{} cannot be loaded ({error:#}); it is made again", path.display()))
+            .inspect_err(|error| {
+                tracing::warn!(
+                    "{} cannot be loaded ({error:#}); it is made again",
+                    path.display()
+                )
+            })
             .ok()
     }
 
     /// Writes a module that was compiled here.
     pub(super) fn keep(&self, name: &str, module: &[u8]) -> io::Result<()> {
-        let mut aside = tempfile::Builder::new().prefix(".new").tempfile_in(&self.folder)?;
+        let mut aside = tempfile::Builder::new()
+            .prefix(".new")
+            .tempfile_in(&self.folder)?;
         aside.write_all(module)?;
         aside.as_file().sync_all()?;
         aside.persist(self.folder.join(name).with_extension("cwasm"))?;
         let tag = self.tag(name, &mut &module[..])?;
-        let mut aside = tempfile::Builder::new().prefix(".new").tempfile_in(&self.folder)?;
+        let mut aside = tempfile::Builder::new()
+            .prefix(".new")
+            .tempfile_in(&self.folder)?;
         aside.write_all(tag.as_bytes())?;
         aside.persist(self.folder.join(name).with_extension("tag"))?;
         self.prune(name)
@@ -102,7 +117,11 @@ impl Compiled {
         let mut modules: Vec<_> = fs::read_dir(&self.folder)?
             .filter_map(Result::ok)
             .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "cwasm") && path.file_stem().is_some_and(|stem| stem != name))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "cwasm")
+                    && path.file_stem().is_some_and(|stem| stem != name)
+            })
             .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
             .collect();
         modules.sort();
@@ -138,7 +157,9 @@ fn key(folder: &Path) -> io::Result<[u8; 32]> {
     }
     let mut key = [0_u8; 32];
     File::open("/dev/urandom")?.read_exact(&mut key)?;
-    let mut aside = tempfile::Builder::new().prefix(".new").tempfile_in(folder)?;
+    let mut aside = tempfile::Builder::new()
+        .prefix(".new")
+        .tempfile_in(folder)?;
     aside.write_all(&key)?;
     aside.persist(path)?;
     Ok(key)

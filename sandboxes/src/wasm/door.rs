@@ -42,7 +42,8 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         "host",
         "call",
-        |mut caller: Caller<'_, World>, (at, length, answer_at, answer_length_at): (u32, u32, u32, u32)| {
+        |mut caller: Caller<'_, World>,
+         (at, length, answer_at, answer_length_at): (u32, u32, u32, u32)| {
             Box::new(async move {
                 let memory = caller
                     .data()
@@ -50,7 +51,9 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
                     .ok_or(Stop::Protocol("a request before the memory was known"))?;
                 charge(&mut caller, u64::from(length))?;
                 if length as usize > caller.data().door.longest() {
-                    return Err(Stop::Protocol("a request that is longer than any value may be").into());
+                    return Err(
+                        Stop::Protocol("a request that is longer than any value may be").into(),
+                    );
                 }
                 let start = at as usize;
                 let request = memory

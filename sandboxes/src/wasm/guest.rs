@@ -59,7 +59,9 @@ impl Guest {
 
     /// Runs Python source in the interpreter's main module. The status is the guest's word: 0 where nothing was raised.
     pub(super) async fn turn(&mut self, source: &str) -> Result<i32, Stop> {
-        self.try_turn(source).await.map_err(|error| Stop::of(&error))
+        self.try_turn(source)
+            .await
+            .map_err(|error| Stop::of(&error))
     }
 
     async fn try_turn(&mut self, source: &str) -> wasmtime::Result<i32> {

@@ -34,7 +34,13 @@ enum State {
 
 impl Judge {
     /// A conversation about `tests`, over a candidate's instance that has loaded its program.
-    pub(super) fn new(candidate: Guest, entry_point: &str, prelude: &str, tests: &[String], limits: &Limits) -> Judge {
+    pub(super) fn new(
+        candidate: Guest,
+        entry_point: &str,
+        prelude: &str,
+        tests: &[String],
+        limits: &Limits,
+    ) -> Judge {
         Judge {
             job: job("test", prelude, entry_point, limits.value),
             state: State::Fresh,
@@ -64,7 +70,9 @@ impl Judge {
     /// # Errors
     /// Why the judge must stop: the candidate stopped, or the task's own code does not work here.
     pub(super) async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
-        let (&letter, payload) = request.split_first().ok_or(Stop::Protocol("an empty request"))?;
+        let (&letter, payload) = request
+            .split_first()
+            .ok_or(Stop::Protocol("an empty request"))?;
         match (self.state, letter) {
             (State::Fresh, b'J') => {
                 self.state = State::Loading;
@@ -73,7 +81,9 @@ impl Judge {
             (State::Loading, b'L') => self.state = State::Ready,
             (State::Loading, b'U') => {
                 let (kind, message) = exception(payload)?;
-                return Err(Stop::Task(format!("the task's own test code does not load ({kind}: {message}); correct the task")));
+                return Err(Stop::Task(format!(
+                    "the task's own test code does not load ({kind}: {message}); correct the task"
+                )));
             }
             (State::Ready, b'N') => match self.tests.pop_front() {
                 Some(test) => {
@@ -115,7 +125,8 @@ impl Judge {
         match self.candidate.conversation()?.take_results().pop() {
             Some(Call::Returned(text)) => Ok([b"V", text.as_bytes()].concat()),
             Some(Call::Raised { kind, message }) => {
-                let body = serde_json::to_vec(&[kind, message]).expect("strings always have a JSON form");
+                let body =
+                    serde_json::to_vec(&[kind, message]).expect("strings always have a JSON form");
                 Ok([b"E", &body[..]].concat())
             }
             Some(Call::TooLarge) => Ok(b"T".to_vec()),

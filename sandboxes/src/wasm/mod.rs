@@ -48,7 +48,11 @@ impl WasmSandbox {
     ///
     /// # Errors
     /// [`SandboxError::Unusable`] where the artifact is missing or not what it should be, or the cache folder cannot be used.
-    pub fn open(artifact_dir: &Path, cache_dir: &Path, progress: &dyn Fn(&str)) -> Result<WasmSandbox, SandboxError> {
+    pub fn open(
+        artifact_dir: &Path,
+        cache_dir: &Path,
+        progress: &dyn Fn(&str),
+    ) -> Result<WasmSandbox, SandboxError> {
         let artifact = Artifact::read(artifact_dir)?;
         let engine = engine::metered().map_err(unusable)?;
         let mut hasher = blake3::Hasher::new();
@@ -88,7 +92,8 @@ fn module(
         return Ok(module);
     }
     progress("preparing the Python sandbox: done once, in about a minute on two cores");
-    let warmed = warm::snapshot(&artifact.interpreter, &artifact.library, progress).map_err(unusable)?;
+    let warmed =
+        warm::snapshot(&artifact.interpreter, &artifact.library, progress).map_err(unusable)?;
     progress("preparing the Python sandbox: compiling the warmed interpreter (3 of 3)");
     let code = engine.precompile_module(&warmed).map_err(unusable)?;
     drop(warmed);

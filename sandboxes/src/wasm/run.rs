@@ -16,7 +16,9 @@ impl Sandbox for WasmSandbox {
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
         drive(limits.backstop, async {
-            let mut guest = self.start(Door::Candidate(Candidate::new(program, limits)), limits).await?;
+            let mut guest = self
+                .start(Door::Candidate(Candidate::new(program, limits)), limits)
+                .await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(broken)?;
             let end = end(candidate, outcome);
@@ -25,9 +27,17 @@ impl Sandbox for WasmSandbox {
         })?
     }
 
-    fn run_tests(&self, program: &Program<'_>, prelude: &str, tests: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+    fn run_tests(
+        &self,
+        program: &Program<'_>,
+        prelude: &str,
+        tests: &[String],
+        limits: &Limits,
+    ) -> Result<Run, SandboxError> {
         drive(limits.backstop, async {
-            let mut candidate = self.start(Door::Candidate(Candidate::serving(program, limits)), limits).await?;
+            let mut candidate = self
+                .start(Door::Candidate(Candidate::serving(program, limits)), limits)
+                .await?;
             let outcome = candidate.turn(TURN).await;
             let loaded = end(candidate.conversation().map_err(broken)?, outcome);
             if loaded != End::Completed {
@@ -59,18 +69,22 @@ impl WasmSandbox {
     /// Starts an instance that `door` answers.
     async fn start(&self, door: Door, limits: &Limits) -> Result<Guest, SandboxError> {
         let world = World::new(self.library.clone(), limits, door);
-        Guest::start(&self.program, world).await.map_err(|stop| match stop {
-            Stop::Memory => SandboxError::Unusable(format!(
-                "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
-                limits.memory >> 20
-            )),
-            other => broken(other),
-        })
+        Guest::start(&self.program, world)
+            .await
+            .map_err(|stop| match stop {
+                Stop::Memory => SandboxError::Unusable(format!(
+                    "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
+                    limits.memory >> 20
+                )),
+                other => broken(other),
+            })
     }
 }
 
 fn broken(stop: Stop) -> SandboxError {
-    SandboxError::Transient(format!("an instance of the Python sandbox could not be started or used ({stop})"))
+    SandboxError::Transient(format!(
+        "an instance of the Python sandbox could not be started or used ({stop})"
+    ))
 }
 
 /// How a candidate's part ended. What happens after the last call has been answered is of no interest.

@@ -18,7 +18,11 @@ pub(super) const WARM: &str = include_str!("../../wasm/warm.py");
 const PATIENCE: f64 = 1800.0;
 
 /// Runs `artifact` until it is warm; returns the WebAssembly module that begins there.
-pub(super) fn snapshot(artifact: &[u8], library: &Arc<[u8]>, progress: &dyn Fn(&str)) -> wasmtime::Result<Vec<u8>> {
+pub(super) fn snapshot(
+    artifact: &[u8],
+    library: &Arc<[u8]>,
+    progress: &dyn Fn(&str),
+) -> wasmtime::Result<Vec<u8>> {
     let engine = engine::warming()?;
     let wizer = Wizer::new();
     let (context, instrumented) = wizer.instrument(artifact)?;
@@ -41,7 +45,9 @@ pub(super) fn snapshot(artifact: &[u8], library: &Arc<[u8]>, progress: &dyn Fn(&
         let status = guest.turn(&source()).await?;
         if status != 0 {
             let said = guest.world().stderr.text();
-            return Err(wasmtime::Error::msg(format!("the interpreter could not import its library: {said}")));
+            return Err(wasmtime::Error::msg(format!(
+                "the interpreter could not import its library: {said}"
+            )));
         }
         let mut store = guest.into_store();
         wizer

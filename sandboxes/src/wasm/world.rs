@@ -59,7 +59,12 @@ impl Room {
 }
 
 impl ResourceLimiter for Room {
-    fn memory_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let desired = desired as u64;
         if desired > self.limit || maximum.is_some_and(|maximum| desired > maximum as u64) {
             return Err(Stop::Memory.into());
@@ -68,7 +73,12 @@ impl ResourceLimiter for Room {
         Ok(true)
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         Ok(desired <= 1 << 20)
     }
 }

@@ -5,14 +5,23 @@ use std::path::Path;
 use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Call, End, Sandbox, SandboxError};
 
-use crate::support::{artifact, home, result, run, sandbox};
+use crate::support::{artifact, cache, result, run, sandbox};
 
 #[test]
 fn calls_of_one_run_share_their_instance_and_runs_share_nothing() {
     let source = "import builtins, math\nseen = []\ndef f():\n    seen.append(1); math.pi = 3; builtins.len = None\n    return [len is None, getattr(builtins, 'n', 0), len_of(seen)]\ndef len_of(x): return x.__len__()";
     let first = run(source, &["[]", "[]"]);
-    assert_eq!(first.calls, [Call::Returned("[true,0,1]".to_owned()), Call::Returned("[true,0,2]".to_owned())]);
-    assert_eq!(result("import math\nn = len([1])\ndef f(): return [math.pi > 3, n, 'seen' in globals()]"), "[true,1,false]");
+    assert_eq!(
+        first.calls,
+        [
+            Call::Returned("[true,0,1]".to_owned()),
+            Call::Returned("[true,0,2]".to_owned())
+        ]
+    );
+    assert_eq!(
+        result("import math\nn = len([1])\ndef f(): return [math.pi > 3, n, 'seen' in globals()]"),
+        "[true,1,false]"
+    );
 }
 
 #[test]
@@ -28,13 +37,20 @@ def f():
 
 #[test]
 fn runs_of_several_threads_do_not_meet() {
-    let source = "state = []\ndef f(n):\n    state.append(n)\n    return [state, sum(range(n * 1000))]";
+    let source =
+        "state = []\ndef f(n):\n    state.append(n)\n    return [state, sum(range(n * 1000))]";
     std::thread::scope(|scope| {
         for n in 1..=8_u64 {
             scope.spawn(move || {
                 for _ in 0..5 {
                     let run = run(source, &[&format!("[{n}]")]);
-                    assert_eq!(run.calls, [Call::Returned(format!("[[{n}],{}]", n * 1000 * (n * 1000 - 1) / 2))]);
+                    assert_eq!(
+                        run.calls,
+                        [Call::Returned(format!(
+                            "[[{n}],{}]",
+                            n * 1000 * (n * 1000 - 1) / 2
+                        ))]
+                    );
                 }
             });
         }
@@ -63,14 +79,21 @@ fn there_are_no_files_processes_or_network() {
         "__import__('threading').Thread(target=print).start()",
         "input()",
     ] {
-        let source = format!("import os\ndef f():\n    try: {body}\n    except Exception as error: return 'refused'");
+        let source = format!(
+            "import os\ndef f():\n    try: {body}\n    except Exception as error: return 'refused'"
+        );
         assert_eq!(result(&source), "\"refused\"", "{body}");
     }
 }
 
 #[test]
 fn the_library_beyond_the_warmed_part_can_be_imported() {
-    assert_eq!(result("def f():\n    import sympy, colorsys\n    return [str(sympy.expand('(x+1)**2')), colorsys.rgb_to_hsv(1, 0, 0)[0]]"), "[\"x**2 + 2*x + 1\",0.0]");
+    assert_eq!(
+        result(
+            "def f():\n    import sympy, colorsys\n    return [str(sympy.expand('(x+1)**2')), colorsys.rgb_to_hsv(1, 0, 0)[0]]"
+        ),
+        "[\"x**2 + 2*x + 1\",0.0]"
+    );
 }
 
 #[test]
@@ -80,10 +103,15 @@ fn a_missing_or_wrong_artifact_is_named_with_its_remedy() {
         if let Some(text) = prepare {
             std::fs::write(empty.path().join("python-snapshot.wasm"), text).unwrap();
         }
-        let Err(SandboxError::Unusable(why)) = WasmSandbox::open(empty.path(), empty.path(), &|_| {}) else {
+        let Err(SandboxError::Unusable(why)) =
+            WasmSandbox::open(empty.path(), empty.path(), &|_| {})
+        else {
             panic!("opened");
         };
-        assert!(why.contains("python-snapshot.wasm") && why.contains("rapid fetch sandbox:python-wasi"), "{why}");
+        assert!(
+            why.contains("python-snapshot.wasm") && why.contains("rapid fetch sandbox:python-wasi"),
+            "{why}"
+        );
     }
 }
 
@@ -91,9 +119,9 @@ fn a_missing_or_wrong_artifact_is_named_with_its_remedy() {
 fn a_compiled_module_that_was_changed_is_not_loaded() {
     // Its own cache with the real module in it, so that nothing is compiled twice.
     let _ = sandbox();
-    let own = tempfile::tempdir_in(home()).unwrap();
+    let own = tempfile::tempdir_in(cache()).unwrap();
     let compiled = own.path().join("compiled");
-    copy(&home().join("compiled"), &compiled);
+    copy(&cache().join("compiled"), &compiled);
     let progressed = std::cell::Cell::new(false);
     let open = || WasmSandbox::open(&artifact(), own.path(), &|_| progressed.set(true));
     assert_eq!(open().unwrap().identity(), sandbox().identity());
@@ -101,11 +129,19 @@ fn a_compiled_module_that_was_changed_is_not_loaded() {
 
     // The key is another one: as if the file had come from another machine.
     std::fs::write(compiled.join("key"), [7; 32]).unwrap();
-    let module = std::fs::read_dir(&compiled).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some_and(|e| e == "cwasm"));
+    let module = std::fs::read_dir(&compiled)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|e| e == "cwasm"));
     assert!(module.is_some());
     // Recompiling takes a minute; that it begins is all that is asked here.
-    let began = std::panic::catch_unwind(|| WasmSandbox::open(&artifact(), own.path(), &|line| panic!("{line}")));
-    assert!(began.is_err(), "a module with a wrong tag must be made again");
+    let began = std::panic::catch_unwind(|| {
+        WasmSandbox::open(&artifact(), own.path(), &|line| panic!("{line}"))
+    });
+    assert!(
+        began.is_err(),
+        "a module with a wrong tag must be made again"
+    );
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -122,7 +158,10 @@ fn the_folder_of_compiled_modules_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
     let _ = sandbox();
     for (name, mode) in [("", 0o700), ("key", 0o600)] {
-        let found = std::fs::metadata(home().join("compiled").join(name)).unwrap().permissions().mode();
+        let found = std::fs::metadata(cache().join("compiled").join(name))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(found & 0o777, mode, "{name}");
     }
 }
@@ -136,6 +175,9 @@ class P:
 main = __name__ == '__main__'
 def f(): return [main, sys.modules[__name__].main, pickle.loads(pickle.dumps(P(3))).x]";
     assert_eq!(result(source), "[false,false,3]");
-    let run = run("def f(): return 1\nif __name__ == '__main__': raise ValueError", &["[]"]);
+    let run = run(
+        "def f(): return 1\nif __name__ == '__main__': raise ValueError",
+        &["[]"],
+    );
     assert_eq!(run.end, End::Completed);
 }

@@ -24,7 +24,10 @@ fn judge(source: &str, prelude: &str, tests: &[&str]) -> Run {
 
 /// Whether each test ended without an exception.
 fn passed(run: &Run) -> Vec<bool> {
-    run.calls.iter().map(|call| *call == Call::Returned("null".to_owned())).collect()
+    run.calls
+        .iter()
+        .map(|call| *call == Call::Returned("null".to_owned()))
+        .collect()
 }
 
 #[test]
@@ -32,7 +35,13 @@ fn each_test_passes_or_raises() {
     let run = judge(
         "def f(x, y=1): return x + y",
         "import math\nfrom numpy import allclose",
-        &["assert f(1) == 2", "assert f(1, y=3) == 5", "assert allclose(f(0.1, 0.2), 0.3)", "g = f\nfor i in range(50):\n    assert g(i, i) == 2 * i", "assert math.sqrt(f(3)) == 2"],
+        &[
+            "assert f(1) == 2",
+            "assert f(1, y=3) == 5",
+            "assert allclose(f(0.1, 0.2), 0.3)",
+            "g = f\nfor i in range(50):\n    assert g(i, i) == 2 * i",
+            "assert math.sqrt(f(3)) == 2",
+        ],
     );
     assert_eq!(run.end, End::Completed);
     assert_eq!(passed(&run), [true, false, true, true, true]);
@@ -44,7 +53,14 @@ fn arguments_that_the_program_changes_are_changed_for_the_test() {
     let source = "def f(x):\n    x['list'].append(4)\n    x['inner'][0][:] = [9]\n    x['set'].add(2)\n    del x['gone']\n    return len(x)";
     let test = "inner = [1]\nargument = {'list': [1, 2, 3], 'inner': (inner,), 'set': {1}, 'gone': 0}\nkept = argument['list']\nassert f(argument) == 3
 assert argument == {'list': [1, 2, 3, 4], 'inner': ([9],), 'set': {1, 2}}\nassert inner == [9] and argument['list'] is kept";
-    let run = judge(source, "", &[test, "x = [3, 1, 2]\ntry: f(x)\nexcept TypeError: pass\nassert x == [3, 1, 2]"]);
+    let run = judge(
+        source,
+        "",
+        &[
+            test,
+            "x = [3, 1, 2]\ntry: f(x)\nexcept TypeError: pass\nassert x == [3, 1, 2]",
+        ],
+    );
     assert_eq!(passed(&run), [true, true], "{run:?}");
 }
 
@@ -75,33 +91,72 @@ def f(n=0):
     global seen
     seen += 1
     return [seen, 'tests' in sys.modules, Cheat() if n else 0]";
-    let run = judge(source, "", &["assert f() == [1, False, 0]", "assert f() == [2, False, 0]", "assert f(1)[2] == 1", "assert f(1)[2] is None", "x = f(1)[2]\nassert x == x"]);
+    let run = judge(
+        source,
+        "",
+        &[
+            "assert f() == [1, False, 0]",
+            "assert f() == [2, False, 0]",
+            "assert f(1)[2] == 1",
+            "assert f(1)[2] is None",
+            "x = f(1)[2]\nassert x == x",
+        ],
+    );
     assert_eq!(passed(&run), [true, true, false, false, false], "{run:?}");
 }
 
 #[test]
 fn a_program_that_stops_ends_the_run_with_the_tests_so_far() {
-    let run = judge("import os\ndef f(n):\n    if n: os._exit(0)", "", &["f(0)", "f(1)", "f(0)"]);
-    assert_eq!((passed(&run), &run.end), (vec![true], &End::Died("the program left with exit status 0".to_owned())));
+    let run = judge(
+        "import os\ndef f(n):\n    if n: os._exit(0)",
+        "",
+        &["f(0)", "f(1)", "f(0)"],
+    );
+    assert_eq!(
+        (passed(&run), &run.end),
+        (
+            vec![true],
+            &End::Died("the program left with exit status 0".to_owned())
+        )
+    );
     let run = judge("def f(n):\n    while n: pass", "", &["f(0)", "f(1)"]);
     assert_eq!((passed(&run), &run.end), (vec![true], &End::OutOfFuel));
-    let run = judge("import _host\ndef f(n): _host.call(b'V[7, null]')", "", &["assert f(0) == 7", "pass"]);
-    assert_eq!((passed(&run), matches!(run.end, End::Died(_))), (vec![], true));
+    let run = judge(
+        "import _host\ndef f(n): _host.call(b'V[7, null]')",
+        "",
+        &["assert f(0) == 7", "pass"],
+    );
+    assert_eq!(
+        (passed(&run), matches!(run.end, End::Died(_))),
+        (vec![], true)
+    );
 }
 
 #[test]
 fn a_program_that_does_not_load_is_unloadable() {
     let run = judge("def f(:", "", &["f()"]);
-    assert!(matches!(&run.end, End::Unloadable { kind, .. } if kind == "SyntaxError"), "{run:?}");
+    assert!(
+        matches!(&run.end, End::Unloadable { kind, .. } if kind == "SyntaxError"),
+        "{run:?}"
+    );
     assert_eq!(run.calls, []);
 }
 
 #[test]
 fn a_task_whose_own_code_does_not_work_is_no_fault_of_the_program() {
     let broken = try_judge("def f(x): return x", "import nothing_like_this", &["f(1)"]);
-    assert!(matches!(&broken, Err(SandboxError::Unusable(why)) if why.contains("does not load")), "{broken:?}");
+    assert!(
+        matches!(&broken, Err(SandboxError::Unusable(why)) if why.contains("does not load")),
+        "{broken:?}"
+    );
     let unsendable = try_judge("def f(x): return x", "", &["f(lambda: 1)"]);
-    assert!(matches!(&unsendable, Err(SandboxError::Unusable(why)) if why.contains("type function")), "{unsendable:?}");
+    assert!(
+        matches!(&unsendable, Err(SandboxError::Unusable(why)) if why.contains("type function")),
+        "{unsendable:?}"
+    );
     let opaque = judge("def f(x=0): return object()", "", &["f(f())"]);
-    assert!(matches!(&opaque.calls[0], Call::Raised { kind, .. } if kind == "TypeError"), "its own results may well be unsendable: {opaque:?}");
+    assert!(
+        matches!(&opaque.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
+        "its own results may well be unsendable: {opaque:?}"
+    );
 }

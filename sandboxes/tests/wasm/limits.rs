@@ -14,7 +14,11 @@ fn an_endless_loop_uses_its_fuel_to_the_unit() {
     for _ in 0..2 {
         let run = run_within(source, &["[0]", "[1]", "[0]"], &limits);
         assert_eq!((run.end, run.fuel), (End::OutOfFuel, limits.fuel));
-        assert_eq!(run.calls, [Call::Returned("1".to_owned())], "what was answered before stays");
+        assert_eq!(
+            run.calls,
+            [Call::Returned("1".to_owned())],
+            "what was answered before stays"
+        );
     }
 }
 
@@ -24,7 +28,11 @@ fn a_loop_inside_one_library_call_is_metered_too() {
         fuel: 1_000_000_000,
         ..Limits::default()
     };
-    for body in ["return 10 ** 10 ** 8", "import re; return re.match(r'(a+)+$', 'a' * 40 + 'b')", "x = bytearray(1 << 28)\n    while True: x[:] = bytes(1 << 28)"] {
+    for body in [
+        "return 10 ** 10 ** 8",
+        "import re; return re.match(r'(a+)+$', 'a' * 40 + 'b')",
+        "x = bytearray(1 << 28)\n    while True: x[:] = bytes(1 << 28)",
+    ] {
         let run = run_within(&format!("def f():\n    {body}"), &["[]"], &limits);
         assert_eq!(run.end, End::OutOfFuel, "{body}");
     }
@@ -33,13 +41,22 @@ fn a_loop_inside_one_library_call_is_metered_too() {
 #[test]
 fn equal_runs_use_equal_fuel() {
     let source = "import random, time\ndef f(n):\n    random.shuffle(x := list(range(n))); time.time(); return sorted({str(i) for i in x}), id(x) % 97";
-    let fuel: Vec<u64> = (0..3).map(|_| run(source, &["[500]", "[20]"]).fuel).collect();
-    assert!(fuel[0] > 0 && fuel.iter().all(|&used| used == fuel[0]), "{fuel:?}");
+    let fuel: Vec<u64> = (0..3)
+        .map(|_| run(source, &["[500]", "[20]"]).fuel)
+        .collect();
+    assert!(
+        fuel[0] > 0 && fuel.iter().all(|&used| used == fuel[0]),
+        "{fuel:?}"
+    );
 }
 
 #[test]
 fn a_program_that_takes_all_memory_is_out_of_memory() {
-    for body in ["x = [0]\n    while True: x += x", "try: x = bytearray(3 << 29)\n    except MemoryError: return 1", "return ['x' * (1 << 20) + str(i) for i in range(4000)]"] {
+    for body in [
+        "x = [0]\n    while True: x += x",
+        "try: x = bytearray(3 << 29)\n    except MemoryError: return 1",
+        "return ['x' * (1 << 20) + str(i) for i in range(4000)]",
+    ] {
         let limits = Limits {
             memory: 512 << 20,
             ..Limits::default()
@@ -61,7 +78,9 @@ fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuratio
         entry_point: "f",
         calls: &[],
     };
-    assert!(matches!(sandbox().run(&program, &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit")));
+    assert!(
+        matches!(sandbox().run(&program, &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))
+    );
 }
 
 #[test]
@@ -81,7 +100,11 @@ fn recursion_without_end_raises_and_the_next_call_works() {
     for source in sources {
         let run = run(source, &["[1]", "[0]"]);
         assert_eq!(run.end, End::Completed, "{source}");
-        assert!(matches!(&run.calls[0], Call::Raised { kind, .. } if kind == "RecursionError"), "{source}: {:?}", run.calls[0]);
+        assert!(
+            matches!(&run.calls[0], Call::Raised { kind, .. } if kind == "RecursionError"),
+            "{source}: {:?}",
+            run.calls[0]
+        );
         assert_eq!(run.calls[1], Call::Returned("0".to_owned()), "{source}");
     }
 }
@@ -99,13 +122,21 @@ fn a_raised_recursion_limit_gives_a_verdict_too() {
         };
         let run = run_within(source, &["[]"], &limits);
         let raised = matches!(run.calls.first(), Some(Call::Raised { kind, .. }) if kind == "RecursionError");
-        assert!(raised || run.end == End::OutOfMemory || matches!(run.end, End::Died(_)), "{run:?}");
+        assert!(
+            raised || run.end == End::OutOfMemory || matches!(run.end, End::Died(_)),
+            "{run:?}"
+        );
     }
 }
 
 #[test]
 fn deep_source_is_refused_by_the_compiler_not_by_a_crash() {
-    for source in [format!("x = {}1{}", "(".repeat(5000), ")".repeat(5000)), format!("x = {}1", "-".repeat(100_000)), format!("x = {}", ["1"; 20000].join("+")), "\0".to_owned()] {
+    for source in [
+        format!("x = {}1{}", "(".repeat(5000), ")".repeat(5000)),
+        format!("x = {}1", "-".repeat(100_000)),
+        format!("x = {}", ["1"; 20000].join("+")),
+        "\0".to_owned(),
+    ] {
         let run = run(&source, &["[]"]);
         assert!(matches!(&run.end, End::Unloadable { .. }), "{:?}", run.end);
     }
@@ -117,8 +148,15 @@ fn output_is_kept_up_to_its_limit() {
         output: 10,
         ..Limits::default()
     };
-    let run = run_within("def f():\n    for i in range(100000): print('0123')", &["[]"], &limits);
-    assert_eq!((run.stdout.as_str(), run.end), ("0123\n0123\n", End::Completed));
+    let run = run_within(
+        "def f():\n    for i in range(100000): print('0123')",
+        &["[]"],
+        &limits,
+    );
+    assert_eq!(
+        (run.stdout.as_str(), run.end),
+        ("0123\n0123\n", End::Completed)
+    );
 }
 
 #[test]
@@ -134,7 +172,10 @@ fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
         entry_point: "f",
         calls: &calls,
     };
-    assert!(matches!(sandbox().run(&program, &limits), Err(SandboxError::Transient(_))));
+    assert!(matches!(
+        sandbox().run(&program, &limits),
+        Err(SandboxError::Transient(_))
+    ));
 }
 
 #[test]

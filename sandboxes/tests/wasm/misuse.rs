@@ -46,17 +46,33 @@ def f(n):
         kind: kind.to_owned(),
         message: message.to_owned(),
     };
-    assert_eq!(run.calls[..4], [raised("E", "own"), raised("SystemExit", "bye"), raised("KeyError", "k, 1"), raised("ZeroDivisionError", "division by zero")]);
+    assert_eq!(
+        run.calls[..4],
+        [
+            raised("E", "own"),
+            raised("SystemExit", "bye"),
+            raised("KeyError", "k, 1"),
+            raised("ZeroDivisionError", "division by zero")
+        ]
+    );
     assert_eq!(run.calls[4], Call::Returned("4".to_owned()));
-    assert!(matches!(&run.calls[5], Call::Raised { kind, message } if kind == "TypeError" && message.contains("missing 1 required")));
+    assert!(
+        matches!(&run.calls[5], Call::Raised { kind, message } if kind == "TypeError" && message.contains("missing 1 required"))
+    );
 }
 
 #[test]
 fn leaving_the_process_keeps_what_was_answered_and_says_so() {
     for status in ["0", "1"] {
-        let run = run(&format!("import os\ndef f(n):\n    if n: os._exit({status})\n    return n"), &["[0]", "[1]", "[0]"]);
+        let run = run(
+            &format!("import os\ndef f(n):\n    if n: os._exit({status})\n    return n"),
+            &["[0]", "[1]", "[0]"],
+        );
         assert_eq!(run.calls, [Call::Returned("0".to_owned())]);
-        assert_eq!(run.end, End::Died(format!("the program left with exit status {status}")));
+        assert_eq!(
+            run.end,
+            End::Died(format!("the program left with exit status {status}"))
+        );
     }
     let run = run("import os\nos.abort()", &["[0]"]);
     assert!(matches!(run.end, End::Died(_)), "{:?}", run.end);
@@ -73,30 +89,53 @@ sys.modules.clear()
 def f(x): return [x, (1.5, {'a': b'x'}), 2**70]";
     let expected = r#"[{"$set":[1]},{"$tuple":[1.5,{"a":{"$bytes":"eA=="}}]},{"$int":"1180591620717411303424"}]"#;
     let run = run(source, &[r#"[{"$set":[1]}]"#]);
-    assert_eq!((run.calls, run.end), (vec![Call::Returned(expected.to_owned())], End::Completed));
+    assert_eq!(
+        (run.calls, run.end),
+        (vec![Call::Returned(expected.to_owned())], End::Completed)
+    );
 }
 
 #[test]
 fn tiny_interpreter_limits_are_the_programs_own() {
-    assert_eq!(result("import sys\nsys.setrecursionlimit(40)\nsys.set_int_max_str_digits(640)\ndef f(): return [[[[[[[10**700 > 1]]]]]], sys.getrecursionlimit()]"), "[[[[[[[true]]]]]],40]");
+    assert_eq!(
+        result(
+            "import sys\nsys.setrecursionlimit(40)\nsys.set_int_max_str_digits(640)\ndef f(): return [[[[[[[10**700 > 1]]]]]], sys.getrecursionlimit()]"
+        ),
+        "[[[[[[[true]]]]]],40]"
+    );
 }
 
 /// Runs two calls of a program that makes requests of its own.
 fn forge(body: &str) -> Run {
-    run(&format!("import _host, os\nask = _host.call\ndef f(n):\n    {body}\n    return n"), &["[1]", "[2]"])
+    run(
+        &format!("import _host, os\nask = _host.call\ndef f(n):\n    {body}\n    return n"),
+        &["[1]", "[2]"],
+    )
 }
 
 #[test]
 fn a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run() {
     let run = forge("ask(b'V7')");
     assert_eq!(run.calls, [Call::Returned("7".to_owned())]);
-    assert_eq!(run.end, End::Died("the program broke the protocol: a request out of turn".to_owned()));
+    assert_eq!(
+        run.end,
+        End::Died("the program broke the protocol: a request out of turn".to_owned())
+    );
 }
 
 #[test]
 fn answering_every_call_at_once_is_no_more_than_returning_those_values() {
     let run = forge("ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'N'); os._exit(0)");
-    assert_eq!((run.calls, run.end), (vec![Call::Returned("7".to_owned()), Call::Returned("8".to_owned())], End::Completed));
+    assert_eq!(
+        (run.calls, run.end),
+        (
+            vec![
+                Call::Returned("7".to_owned()),
+                Call::Returned("8".to_owned())
+            ],
+            End::Completed
+        )
+    );
 }
 
 #[test]
@@ -108,7 +147,18 @@ fn more_answers_than_calls_end_the_run() {
 
 #[test]
 fn what_is_no_request_ends_the_run() {
-    for body in ["ask(b'')", "ask(b'?')", "ask(b'J')", "ask(b'L')", "ask(b'V{')", "ask(b'V' + b'[' * 1000)", "ask(b'E[1]')", "ask(b'V\\xff')", "ask(b'V' + bytes(100 << 20))", "ask(b'C[]')"] {
+    for body in [
+        "ask(b'')",
+        "ask(b'?')",
+        "ask(b'J')",
+        "ask(b'L')",
+        "ask(b'V{')",
+        "ask(b'V' + b'[' * 1000)",
+        "ask(b'E[1]')",
+        "ask(b'V\\xff')",
+        "ask(b'V' + bytes(100 << 20))",
+        "ask(b'C[]')",
+    ] {
         let run = forge(body);
         assert!(matches!(run.end, End::Died(_)), "{body}: {run:?}");
         assert_eq!(run.calls, [], "{body}");
@@ -117,6 +167,12 @@ fn what_is_no_request_ends_the_run() {
 
 #[test]
 fn printing_decides_nothing() {
-    let run = run("import sys\ndef f():\n    print('V1'); print('ok 1 passed', file=sys.stderr); sys.stdout.close()\n    return 2", &["[]"]);
-    assert_eq!((run.calls, run.end), (vec![Call::Returned("2".to_owned())], End::Completed));
+    let run = run(
+        "import sys\ndef f():\n    print('V1'); print('ok 1 passed', file=sys.stderr); sys.stdout.close()\n    return 2",
+        &["[]"],
+    );
+    assert_eq!(
+        (run.calls, run.end),
+        (vec![Call::Returned("2".to_owned())], End::Completed)
+    );
 }

@@ -7,15 +7,24 @@ use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Call, End, Limits, Program, Run, Sandbox};
 
 /// The cache folder, as `rapid fetch` uses it.
-pub fn home() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+fn home() -> PathBuf {
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     variable("RAPID_HOME")
         .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("rapid")))
         .or_else(|| std::env::home_dir().map(|home| home.join(".cache/rapid")))
         .expect("a test needs $RAPID_HOME or a home folder")
 }
 
-pub fn artifact() -> PathBuf {
+/// Where `rapid-verifier` keeps the compiled interpreter, so that it is compiled once for both.
+pub(crate) fn cache() -> PathBuf {
+    home().join("verifier/wasm")
+}
+
+pub(crate) fn artifact() -> PathBuf {
     let folder = home().join("sandboxes/python-wasi");
     assert!(
         folder.join("python-snapshot.wasm").exists(),
@@ -26,13 +35,15 @@ pub fn artifact() -> PathBuf {
 }
 
 /// One sandbox for all tests of a process.
-pub fn sandbox() -> &'static WasmSandbox {
+pub(crate) fn sandbox() -> &'static WasmSandbox {
     static SANDBOX: OnceLock<WasmSandbox> = OnceLock::new();
-    SANDBOX.get_or_init(|| WasmSandbox::open(&artifact(), &home(), &|line| eprintln!("{line}")).unwrap())
+    SANDBOX.get_or_init(|| {
+        WasmSandbox::open(&artifact(), &cache(), &|line| eprintln!("{line}")).unwrap()
+    })
 }
 
 /// Runs `f` of `source` once for each of `calls`.
-pub fn run_within(source: &str, calls: &[&str], limits: &Limits) -> Run {
+pub(crate) fn run_within(source: &str, calls: &[&str], limits: &Limits) -> Run {
     let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
     let program = Program {
         source,
@@ -42,12 +53,12 @@ pub fn run_within(source: &str, calls: &[&str], limits: &Limits) -> Run {
     sandbox().run(&program, limits).unwrap()
 }
 
-pub fn run(source: &str, calls: &[&str]) -> Run {
+pub(crate) fn run(source: &str, calls: &[&str]) -> Run {
     run_within(source, calls, &Limits::default())
 }
 
 /// What `f()` returns, or how else it ends, in words.
-pub fn result(source: &str) -> String {
+pub(crate) fn result(source: &str) -> String {
     let run = run(source, &["[]"]);
     match (run.calls.as_slice(), &run.end) {
         ([Call::Returned(value)], End::Completed) => value.clone(),

@@ -91,17 +91,41 @@ class Own(metaclass=Meta):
 def f(): return [object(), re.match('a', 'a'), (i for i in []), f, int, Own(), range(3), fractions.Fraction(1, 2), '\ud800', ['\udfff']]
 ";
     let opaque = |name: &str| format!(r#"{{"$opaque":"{name}"}}"#);
-    let names = ["object", "Match", "generator", "function", "type", "Own", "range", "Fraction", "str with lone surrogates"];
+    let names = [
+        "object",
+        "Match",
+        "generator",
+        "function",
+        "type",
+        "Own",
+        "range",
+        "Fraction",
+        "str with lone surrogates",
+    ];
     let surrogates = format!("[{}]", opaque("str with lone surrogates"));
-    let expected: Vec<String> = names.iter().map(|name| opaque(name)).chain([surrogates]).collect();
+    let expected: Vec<String> = names
+        .iter()
+        .map(|name| opaque(name))
+        .chain([surrogates])
+        .collect();
     assert_eq!(result(source), format!("[{}]", expected.join(",")));
 }
 
 #[test]
 fn a_value_nested_too_deeply_or_in_itself_is_too_large() {
-    for body in ["x = []\n    x.append(x)", "x = []\n    for _ in range(100000): x = [x]", "x = {}\n    x['a'] = (x,)"] {
-        let run = run(&format!("def f():\n    {body}\n    return x"), &["[]", "[]"]);
-        assert_eq!((run.calls, run.end), (vec![Call::TooLarge, Call::TooLarge], End::Completed));
+    for body in [
+        "x = []\n    x.append(x)",
+        "x = []\n    for _ in range(100000): x = [x]",
+        "x = {}\n    x['a'] = (x,)",
+    ] {
+        let run = run(
+            &format!("def f():\n    {body}\n    return x"),
+            &["[]", "[]"],
+        );
+        assert_eq!(
+            (run.calls, run.end),
+            (vec![Call::TooLarge, Call::TooLarge], End::Completed)
+        );
     }
 }
 
@@ -125,6 +149,9 @@ fn a_long_value_is_its_digest_and_equal_values_have_equal_ones() {
 
 #[test]
 fn a_number_of_many_digits_comes_back_whatever_the_interpreters_own_limit_is() {
-    assert_eq!(result("def f(): return 10**5000"), format!(r#"{{"$int":"1{}"}}"#, "0".repeat(5000)));
+    assert_eq!(
+        result("def f(): return 10**5000"),
+        format!(r#"{{"$int":"1{}"}}"#, "0".repeat(5000))
+    );
     assert!(result("def f(): return str(10**5000)").starts_with("ValueError: Exceeds the limit"));
 }

@@ -1,10 +1,19 @@
 //! The one thread that owns the device; others hold an [`Engine`] and send it commands with a reply channel.
 
+mod thread;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::{EngineError, Group, Sampling, TokenStats};
+use crate::batch::{Group, TokenStats};
+use crate::error::EngineError;
+use crate::model::Model;
+use crate::sample::Sampling;
+use crate::text::Text;
+use crate::train::{self, checkpoint};
+pub use checkpoint::Precision;
+use thread::Command;
 
 /// Where to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +34,7 @@ pub struct EngineOptions {
     pub device: Device,
     /// Threads of the cpu backend; `None` takes one a physical processor.
     pub threads: Option<usize>,
-    /// Tokens of key/value cache for generation; `None` takes what the requests at hand need, within memory.
+    /// Tokens of key/value cache for generation; `None` takes what the requests at hand need, up to a quarter of the memory.
     pub kv_tokens: Option<usize>,
     /// Most tokens of one training pack.
     pub pack_tokens: Option<usize>,
@@ -113,80 +122,141 @@ pub struct StepReport {
 }
 
 /// A handle on the worker thread. Cheap to clone; the thread ends when the last handle is dropped.
+///
+/// Commands are served one after the other, in the order of the calls: a generation runs to its end before the next command begins. Tokenizer and chat template
+/// need no device and answer at once. Where the worker panicked, its pending and all later calls return [`EngineError::Stopped`].
 #[derive(Clone)]
-pub struct Engine {}
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    commands: mpsc::Sender<Command>,
+    text: Arc<Text>,
+    stop_tokens: Vec<u32>,
+    info: ModelInfo,
+}
 
 impl Engine {
-    /// Loads a model (a GGUF file, or a folder with `config.json`, `tokenizer.json` and `*.safetensors`) and starts its worker.
+    /// Loads a model (a GGUF file, or a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one GGUF file) and starts its worker.
     pub fn open(model: &Path, options: EngineOptions) -> Result<Self, EngineError> {
-        let _ = (model, options);
-        unimplemented!()
+        let (commands, inbox) = mpsc::channel();
+        let opened = thread::start(model.to_owned(), options, inbox)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                commands,
+                text: opened.text,
+                stop_tokens: opened.stop_tokens,
+                info: opened.info,
+            }),
+        })
     }
 
     /// Starts generating; completions come through the channel as they finish, in no particular order. The channel closes after the last one or an error.
-    /// Dropping the receiver cancels what is left.
-    pub fn generate(&self, requests: Vec<GenerateRequest>) -> mpsc::Receiver<Result<Completion, EngineError>> {
-        let _ = requests;
-        unimplemented!()
+    /// Dropping the receiver cancels what is left, once the next completion is finished.
+    pub fn generate(
+        &self,
+        requests: Vec<GenerateRequest>,
+    ) -> mpsc::Receiver<Result<Completion, EngineError>> {
+        let (stream, receiver) = thread::Stream::new();
+        // Where the thread is gone, the command comes back and is dropped, which sends the error.
+        let _ = self
+            .shared
+            .commands
+            .send(Command::Generate { requests, stream });
+        receiver
     }
 
     /// Per-token log-probabilities and entropies of given completions at `temperature`, groups in order, completions in order.
-    pub fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError> {
-        let _ = (groups, temperature);
-        unimplemented!()
+    pub fn score(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+    ) -> Result<Vec<TokenStats>, EngineError> {
+        self.ask(move |model, _| train::score(model, &groups, temperature))
     }
 
     /// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW.
     /// Where the objective fails or the gradient is not finite, the weights stay as they were.
-    pub fn step(&self, groups: Vec<Group>, temperature: f32, objective: Objective, adamw: AdamW) -> Result<StepReport, EngineError> {
-        let _ = (groups, temperature, objective, adamw);
-        unimplemented!()
+    pub fn step(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+        objective: Objective,
+        adamw: AdamW,
+    ) -> Result<StepReport, EngineError> {
+        self.ask(move |model, _| train::step(model, &groups, temperature, objective, &adamw))
     }
 
-    /// Writes the model as a Hugging Face checkpoint (safetensors, config, tokenizer, chat template) into a new folder; atomic.
+    /// Writes the model as a Hugging Face checkpoint (safetensors in f32, config, tokenizer, chat template) into a new folder; atomic.
     pub fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
-        let _ = folder;
-        unimplemented!()
+        self.save_model_as(folder, Precision::F32)
+    }
+
+    /// As [`Engine::save_model`], with the weights in the given precision.
+    pub fn save_model_as(&self, folder: PathBuf, precision: Precision) -> Result<(), EngineError> {
+        self.ask(move |model, text| checkpoint::save_model(model, text, &folder, precision))
     }
 
     /// Writes weights, moments and the update count, to the bit, into one file; atomic.
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        let _ = file;
-        unimplemented!()
+        self.ask(move |model, _| checkpoint::save_state(model, &file))
     }
 
     /// Takes up the state that [`Engine::save_state`] wrote.
     pub fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        let _ = file;
-        unimplemented!()
+        self.ask(move |model, _| checkpoint::load_state(model, &file))
     }
 
     /// Token ids of a text. `special` adds what the tokenizer's post-processor adds (a BOS token, where the model has one) and reads special tokens written in the text.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
-        let _ = (text, special);
-        unimplemented!()
+        let tokenizer = &self.shared.text.tokenizer;
+        tokenizer
+            .encode(text, special)
+            .map_err(EngineError::Request)
     }
 
     /// Text of token ids, special tokens left out.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, EngineError> {
-        let _ = tokens;
-        unimplemented!()
+        let tokenizer = &self.shared.text.tokenizer;
+        tokenizer.decode(tokens).map_err(EngineError::Request)
     }
 
     /// The model's chat template over `(role, content)` messages, with the generation prompt; an error where the model has no template.
     pub fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
-        let _ = messages;
-        unimplemented!()
+        let template = self.shared.text.template.as_ref().ok_or_else(|| {
+            EngineError::Request(
+                "the model has no chat template, so it is not a chat model; give it plain prompts, or take its instruction-tuned sibling".into(),
+            )
+        })?;
+        template.render(messages).map_err(EngineError::Request)
     }
 
     /// The model's own end-of-text tokens.
     pub fn stop_tokens(&self) -> Vec<u32> {
-        unimplemented!()
+        self.shared.stop_tokens.clone()
     }
 
     /// Facts about the loaded model, for people and for run folders.
     pub fn info(&self) -> &ModelInfo {
-        unimplemented!()
+        &self.shared.info
+    }
+
+    /// Runs a piece of work on the worker thread and waits for its result.
+    fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Model, &Text) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let (reply, result) = mpsc::sync_channel(1);
+        let work = Box::new(move |model: &mut Model, text: &Text| {
+            // Nobody waits for the reply any more where the caller's thread is gone.
+            let _ = reply.send(work(model, text));
+        });
+        self.shared
+            .commands
+            .send(Command::Work(work))
+            .map_err(|_| EngineError::Stopped)?;
+        result.recv().map_err(|_| EngineError::Stopped)?
     }
 }
 

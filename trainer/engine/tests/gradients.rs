@@ -163,7 +163,7 @@ fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
         let all = |gradient: &BTreeMap<String, Vec<f32>>| -> Vec<f32> {
             gradient.values().flatten().copied().collect()
         };
-        let whole_map = whole.clone(); let whole = all(&whole);
+        let whole = all(&whole);
         for (pack_tokens, threads, reversed) in [(1, 2, false), (60, 2, false), (10_000, 1, false), (10_000, 2, true), (100, 2, true)] {
             let mut model = model(&c.config, &c.weights, threads);
             model.set_pack_tokens(pack_tokens);
@@ -178,9 +178,9 @@ fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
             run(&mut model, &groups, &dlogp);
             let gradient = all(&gather(&mut model, Part::Gradient));
             let distance = distance(&gradient, &whole);
-            eprintln!("{seed} {pack_tokens} {threads} {reversed}: {distance:.2e}");
-            if pack_tokens == 1 && seed == 151 { let g = gather(&mut model, Part::Gradient); for (n, v) in &whole_map { eprintln!("   {n} {:.2e} norm {:.3}", support::distance(&g[n], v), v.iter().map(|x| x*x).sum::<f32>().sqrt()); } }
-            assert!(distance < 1e-4, "seed {seed}, {pack_tokens} tokens, {threads} threads: {distance}");
+            // A prompt that is computed once for each completion is rounded as often.
+            let bound = if pack_tokens == 1 { 2e-6 } else { 1e-6 };
+            assert!(distance < bound, "seed {seed}, {pack_tokens} tokens, {threads} threads: {distance}");
         }
     }
 }

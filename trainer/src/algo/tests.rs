@@ -1,0 +1,300 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const PAPER: Estimator = Estimator { factor: Factor::W, baseline: Baseline::WeightedGroup, eta: 2.0 };
+const PG: Estimator = Estimator { factor: Factor::One, baseline: Baseline::Group, eta: 2.0 };
+
+/// A completion as owned numbers.
+#[derive(Debug, Clone)]
+struct Owned {
+    new: Vec<f32>,
+    behaviour: Vec<f32>,
+    reward: Option<f64>,
+}
+
+fn one(new: &[f32], behaviour: &[f32], reward: Option<f64>) -> Owned {
+    Owned { new: new.to_vec(), behaviour: behaviour.to_vec(), reward }
+}
+
+fn run(estimator: &Estimator, groups: &[Vec<Owned>]) -> Gradient {
+    gradient(estimator, &views(groups)).unwrap()
+}
+
+fn views(groups: &[Vec<Owned>]) -> Vec<Vec<Sample<'_>>> {
+    groups
+        .iter()
+        .map(|group| group.iter().map(|s| Sample { new: &s.new, behaviour: &s.behaviour, reward: s.reward }).collect())
+        .collect()
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-6 * (1.0 + a.abs().max(b.abs()))
+}
+
+#[test]
+fn rapid_paper_is_equations_3_and_5_by_hand() {
+    // Three completions of one prompt with weights 4, 1/2, 1 and rewards 1, 1, 0, and a masked fourth.
+    let ln2 = std::f32::consts::LN_2;
+    let group = vec![
+        one(&[-1.0 + ln2, -1.0 + ln2], &[-1.0, -1.0], Some(1.0)),
+        one(&[-3.0], &[-3.0 + ln2], Some(1.0)),
+        one(&[-0.5, -0.25, -0.125], &[-0.5, -0.25, -0.125], Some(0.0)),
+        one(&[-9.0], &[-1.0], None),
+    ];
+    let made = run(&PAPER, &[group]);
+    // b = (min(4, 2)·1 + ½·1 + 1·0) / 3 = 5/6; −(1/3)·w·(R − b).
+    let expected = [-(4.0 / 3.0) * (1.0 / 6.0), -(0.5 / 3.0) * (1.0 / 6.0), (1.0 / 3.0) * (5.0 / 6.0), 0.0];
+    for (tokens, expected) in made.dlogp.iter().zip(expected) {
+        assert!(tokens.iter().all(|d| close(f64::from(*d), expected)), "{tokens:?} is not {expected}");
+    }
+    assert_eq!(made.dlogp.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 3, 1]);
+
+    let m = made.metrics;
+    assert_eq!((m.judged, m.masked, m.groups_mixed, m.groups_right, m.groups_wrong, m.groups_left_out), (3, 1, 1, 0, 0, 0));
+    assert!(close(m.reward, 2.0 / 3.0));
+    let ln2 = f64::from(ln2);
+    assert!(close(m.ell_mean, ln2 / 3.0));
+    // ℓ = 2 ln 2, −ln 2, 0: variance = ln²2·(4 + 1)/3 − mean².
+    assert!(close(m.ell_std, ln2 * (5.0_f64 / 3.0 - 1.0 / 9.0).sqrt()));
+    // log w̄ = ln 2, −ln 2, 0.
+    assert!(close(m.stale_mean_log, 0.0) && close(m.stale_mean_abs_log, ln2 * 2.0 / 3.0));
+    assert!(close(m.stale_abs_log_mean, (3.5_f64 / 3.0).ln()));
+    assert!(close(m.clip_share, 1.0 / 3.0) && m.saturated == 0);
+    assert!(close(m.ess, 5.5 * 5.5 / 17.25));
+    // k3 a token: r − 1 − ln r of r = 2, 2, ½, 1, 1, 1.
+    assert!(close(m.kl_behaviour, (2.0 * (1.0 - ln2) + (-0.5 + ln2)) / 6.0));
+    // −(1/3) Σ w (R − b) Σ log π
+    let loss = -(1.0 / 3.0) * (4.0 / 6.0 * (-2.0 + 2.0 * ln2) + 0.5 / 6.0 * -3.0 - 5.0 / 6.0 * -0.875);
+    assert!(close(m.loss, loss), "{} is not {loss}", m.loss);
+}
+
+#[test]
+fn pg_is_the_reward_above_the_groups_mean_by_hand() {
+    let group = |rewards: [f64; 4]| rewards.map(|r| one(&[-1.0], &[-2.0], Some(r))).to_vec();
+    let made = run(&PG, &[group([1.0, 0.0, 0.0, 0.0]), group([1.0; 4]), group([0.0; 4])]);
+    let flat: Vec<f32> = made.dlogp.concat();
+    // N = 12.
+    assert_eq!(flat[..4], [-0.75 / 12.0, 0.25 / 12.0, 0.25 / 12.0, 0.25 / 12.0].map(|d: f64| d as f32));
+    assert!(flat[4..].iter().all(|d| *d == 0.0));
+    let m = made.metrics;
+    assert_eq!((m.groups_mixed, m.groups_right, m.groups_wrong), (1, 1, 1));
+}
+
+#[test]
+fn a_group_with_one_survivor_gives_no_gradient_stays_in_n_and_is_counted() {
+    let lonely = vec![one(&[-1.0], &[-1.0], Some(1.0)), one(&[-1.0], &[-1.0], None)];
+    let empty = vec![one(&[-1.0], &[-1.0], None)];
+    let pair = vec![one(&[-1.0], &[-1.0], Some(1.0)), one(&[-1.0], &[-1.0], Some(0.0))];
+    for estimator in [PAPER, PG] {
+        let made = run(&estimator, &[lonely.clone(), empty.clone(), pair.clone()]);
+        let flat = made.dlogp.concat();
+        assert_eq!(flat[..3], [0.0; 3]);
+        assert!(close(f64::from(flat[3]), -0.5 / 3.0) && close(f64::from(flat[4]), 0.5 / 3.0));
+        assert_eq!((made.metrics.groups_left_out, made.metrics.judged, made.metrics.masked), (2, 3, 2));
+    }
+}
+
+#[test]
+fn an_empty_mini_batch_and_one_without_rewards_are_zeros() {
+    assert_eq!(run(&PAPER, &[]).metrics, Metrics::default());
+    let made = run(&PAPER, &[vec![one(&[-1.0], &[-1.0], None); 3]]);
+    assert_eq!(made.dlogp, vec![vec![0.0]; 3]);
+    assert_eq!((made.metrics.masked, made.metrics.reward, made.metrics.ess), (3, 0.0, 0.0));
+}
+
+#[test]
+fn numbers_gone_bad_are_refused_and_named() {
+    let bad = |new: f32, behaviour: f32, reward: f64| {
+        let group = [vec![one(&[-1.0], &[-1.0], Some(1.0)), one(&[-1.0, new], &[-1.0, behaviour], Some(reward))]];
+        gradient(&PAPER, &views(&group)).unwrap_err().to_string()
+    };
+    assert!(bad(f32::NAN, -1.0, 1.0).starts_with("the log-probability of token 1 of completion 1 is NaN"));
+    assert!(bad(-1.0, f32::NEG_INFINITY, 1.0).starts_with("the log-probability of token 1 of completion 1 is -inf"));
+    assert!(bad(-1.0, -1.0, f64::NAN).starts_with("the reward of completion 1 is NaN"));
+    let short = [vec![one(&[-1.0], &[], Some(1.0))]];
+    assert!(matches!(gradient(&PAPER, &views(&short)), Err(AlgoError::Length { new: 1, behaviour: 0, .. })));
+}
+
+/// Softmax policy over four completions of one token; its gradient in the logits by the estimator's `dL/dlogp`.
+fn policy_gradient(estimator: &Estimator, logits: &[f64], drawn: &[usize], behaviour: &[f64], rewards: &[f64]) -> Vec<f64> {
+    let probabilities = softmax(logits);
+    let group: Vec<Owned> = drawn
+        .iter()
+        .map(|y| one(&[probabilities[*y].ln() as f32], &[behaviour[*y].ln() as f32], Some(rewards[*y])))
+        .collect();
+    let made = run(estimator, &[group]);
+    let mut total = vec![0.0; logits.len()];
+    for (y, dlogp) in drawn.iter().zip(&made.dlogp) {
+        for (k, slot) in total.iter_mut().enumerate() {
+            let delta = f64::from(u8::from(k == *y));
+            *slot += f64::from(dlogp[0]) * (delta - probabilities[k]);
+        }
+    }
+    total
+}
+
+fn softmax(logits: &[f64]) -> Vec<f64> {
+    let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = logits.iter().map(|x| (x - largest).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|w| w / total).collect()
+}
+
+#[test]
+fn the_gradient_is_that_of_the_surrogate_by_numeric_differentiation() {
+    let (logits, behaviour) = ([0.3, -0.2, 0.5, 0.1], softmax(&[0.1, 0.4, -0.3, 0.2]));
+    let (rewards, drawn) = ([1.0, 0.0, 1.0, 0.0], [0usize, 1, 2, 0, 3]);
+    for estimator in [PAPER, PG] {
+        let analytic = policy_gradient(&estimator, &logits, &drawn, &behaviour, &rewards);
+        // The surrogate −(1/N) Σ factor (R − b) log π(y), factor and b held at `logits`.
+        let held = softmax(&logits);
+        let weight = |y: usize| held[y] / behaviour[y];
+        let value: f64 = drawn
+            .iter()
+            .map(|y| rewards[*y] * if estimator.baseline == Baseline::Group { 1.0 } else { weight(*y).min(2.0) })
+            .sum::<f64>()
+            / drawn.len() as f64;
+        let surrogate = |logits: &[f64]| -> f64 {
+            let p = softmax(logits);
+            -drawn
+                .iter()
+                .map(|y| if estimator.factor == Factor::One { 1.0 } else { weight(*y) } * (rewards[*y] - value) * p[*y].ln())
+                .sum::<f64>()
+                / drawn.len() as f64
+        };
+        for k in 0..logits.len() {
+            let (mut up, mut down) = (logits, logits);
+            up[k] += 1e-5;
+            down[k] -= 1e-5;
+            let numeric = (surrogate(&up) - surrogate(&down)) / 2e-5;
+            assert!((numeric - analytic[k]).abs() < 1e-6, "{estimator:?} logit {k}: {numeric} against {}", analytic[k]);
+        }
+    }
+}
+
+/// Sum over all groups of three that μ can draw, weighted by their probability.
+fn expectation(estimator: &Estimator, logits: &[f64], behaviour: &[f64], rewards: &[f64]) -> Vec<f64> {
+    let mut total = vec![0.0; logits.len()];
+    let n = logits.len();
+    for code in 0..n.pow(3) {
+        let drawn = [code % n, code / n % n, code / n / n];
+        let chance: f64 = drawn.iter().map(|y| behaviour[*y]).product();
+        for (slot, g) in total.iter_mut().zip(policy_gradient(estimator, logits, &drawn, behaviour, rewards)) {
+            *slot += chance * g;
+        }
+    }
+    total
+}
+
+#[test]
+fn on_policy_the_self_included_baseline_gives_one_minus_one_over_g_of_the_gradient() {
+    let (logits, rewards) = ([0.3, -0.2, 0.5, 0.1], [1.0, 0.0, 0.0, 1.0]);
+    let p = softmax(&logits);
+    let value: f64 = p.iter().zip(&rewards).map(|(p, r)| p * r).sum();
+    for estimator in [PAPER, PG] {
+        let expected = expectation(&estimator, &logits, &p, &rewards);
+        for k in 0..4 {
+            // −∇J = −p (R − V); a third of it is lost for G = 3.
+            let exact = -(2.0 / 3.0) * p[k] * (rewards[k] - value);
+            assert!((expected[k] - exact).abs() < 1e-6, "{estimator:?} logit {k}: {} against {exact}", expected[k]);
+        }
+    }
+}
+
+fn sample() -> impl Strategy<Value = Owned> {
+    let logp = -20.0f32..0.0;
+    (prop::collection::vec((logp.clone(), logp), 1..5), prop::option::weighted(0.8, prop_oneof![Just(0.0), Just(1.0), 0.0..1.0])).prop_map(|(tokens, reward)| {
+        let (new, behaviour) = tokens.into_iter().unzip();
+        Owned { new, behaviour, reward }
+    })
+}
+
+fn groups() -> impl Strategy<Value = Vec<Vec<Owned>>> {
+    prop::collection::vec(prop::collection::vec(sample(), 1..6), 1..5)
+}
+
+fn near(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * (a.abs() + b.abs()) + 1e-12)
+}
+
+proptest! {
+    #[test]
+    fn at_weight_one_rapid_paper_equals_pg_to_the_bit(mut groups in groups()) {
+        for sample in groups.iter_mut().flatten() {
+            sample.behaviour.clone_from(&sample.new);
+        }
+        prop_assert_eq!(run(&PAPER, &groups), run(&PG, &groups));
+    }
+
+    #[test]
+    fn permuting_groups_and_their_samples_permutes_the_gradient(groups in groups(), estimator in prop_oneof![Just(PAPER), Just(PG)]) {
+        let there = run(&estimator, &groups);
+        let turned: Vec<Vec<Owned>> = groups.iter().rev().map(|group| group.iter().rev().cloned().collect()).collect();
+        let mut back = run(&estimator, &turned);
+        back.dlogp.reverse();
+        for (a, b) in there.dlogp.iter().zip(&back.dlogp) {
+            prop_assert!(near(a, b), "{a:?} {b:?}");
+        }
+        prop_assert!(close(there.metrics.ess, back.metrics.ess) && close(there.metrics.ell_std, back.metrics.ell_std));
+    }
+
+    #[test]
+    fn masked_samples_change_nothing_but_their_count(groups in groups(), at in 0usize..5, estimator in prop_oneof![Just(PAPER), Just(PG)]) {
+        let before = run(&estimator, &groups);
+        let mut more = groups.clone();
+        let masked = one(&[-3.0, -1.0], &[-50.0, -2.0], None);
+        let place = at % (more[0].len() + 1);
+        more[0].insert(place, masked);
+        let mut after = run(&estimator, &more);
+        prop_assert_eq!(after.dlogp.remove(place), vec![0.0, 0.0]);
+        prop_assert_eq!(&before.dlogp, &after.dlogp);
+        after.metrics.masked -= 1;
+        prop_assert_eq!(before.metrics, after.metrics);
+    }
+
+    #[test]
+    fn shifting_all_rewards_leaves_pg_as_it_is(groups in groups(), shift in -3.0f64..3.0) {
+        let mut shifted = groups.clone();
+        for sample in shifted.iter_mut().flatten() {
+            sample.reward = sample.reward.map(|reward| reward + shift);
+        }
+        for (a, b) in run(&PG, &groups).dlogp.iter().zip(&run(&PG, &shifted).dlogp) {
+            prop_assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn a_mini_batch_is_the_weighted_sum_of_its_parts(groups in groups(), estimator in prop_oneof![Just(PAPER), Just(PG)]) {
+        let whole = run(&estimator, &groups);
+        let parts: Vec<Gradient> = groups.iter().map(|group| run(&estimator, std::slice::from_ref(group))).collect();
+        let scaled: Vec<Vec<f32>> = parts
+            .iter()
+            .flat_map(|part| {
+                let share = part.metrics.judged as f64 / whole.metrics.judged.max(1) as f64;
+                part.dlogp.iter().map(move |tokens| tokens.iter().map(|d| (f64::from(*d) * share) as f32).collect())
+            })
+            .collect();
+        for (a, b) in whole.dlogp.iter().zip(&scaled) {
+            prop_assert!(near(a, b), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn the_most_extreme_weights_give_finite_numbers(
+        ells in prop::collection::vec(prop_oneof![Just(-10_000.0f32), Just(10_000.0), Just(0.0), -50.0f32..50.0], 1..9),
+        rewards in prop::collection::vec(prop_oneof![Just(Some(0.0)), Just(Some(1.0)), Just(None)], 9),
+    ) {
+        let group: Vec<Owned> = ells.iter().zip(rewards).map(|(ell, reward)| one(&[-10_000.0 + ell.min(10_000.0)], &[-10_000.0], reward)).collect();
+        for estimator in [PAPER, PG] {
+            let made = run(&estimator, std::slice::from_ref(&group));
+            prop_assert!(made.dlogp.iter().flatten().all(|d| d.is_finite()));
+            let m = made.metrics;
+            let saturated = group.iter().filter(|s| s.reward.is_some() && s.new[0] - s.behaviour[0] > 30.0).count();
+            prop_assert_eq!(m.saturated, saturated);
+            let numbers = [m.loss, m.reward, m.ell_mean, m.ell_std, m.stale_mean_log, m.stale_mean_abs_log, m.stale_abs_log_mean, m.clip_share, m.ess, m.kl_behaviour];
+            prop_assert!(numbers.iter().all(|x| x.is_finite()), "{m:?}");
+            prop_assert!(m.ess <= m.judged as f64 + 1e-6);
+        }
+    }
+}

@@ -16,6 +16,7 @@ pub(crate) mod generate;
 pub(crate) mod quickstart;
 pub(crate) mod report;
 pub(crate) mod train;
+mod verifier_process;
 
 /// Warnings to stderr, or what `RUST_LOG` asks for.
 pub(crate) fn logging() {
@@ -32,6 +33,30 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         other => Ok(other?),
     }
 }
+
+/// Options that each are right and do not go together: exit code 2, as for those that clap refuses.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Ctrl-C ended the work before it was done, and the user was told so: exit code 130, as a shell reports it.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
 
 /// Runs what waits for the network.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

@@ -78,7 +78,7 @@ mod tests {
 
         #[test]
         fn different_fields_make_different_keys(a in prop::collection::vec(".{0,3}", 0..4), b in prop::collection::vec(".{0,3}", 0..4)) {
-            let key = |fields: &[String]| fields.iter().fold(KeyWriter::new(), |writer, field| writer.field(field)).finish();
+            let key = |fields: &[String]| fields.iter().fold(KeyWriter::new(), KeyWriter::field).finish();
             prop_assert_eq!(key(&a) == key(&b), a == b);
         }
     }

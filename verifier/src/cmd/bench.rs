@@ -40,10 +40,10 @@ enum What {
     Math,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let figures = match args.what {
-        What::Math => math(&args)?,
-        What::Code => code(&args)?,
+        What::Math => math(args)?,
+        What::Code => code(args)?,
     };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&figures)?);

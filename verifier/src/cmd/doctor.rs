@@ -37,7 +37,7 @@ fn finding(what: &str, works: bool, detail: impl Into<String>) -> Finding {
     Finding { what: what.to_owned(), works, detail: detail.into() }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.resolve()?;
     let mut findings = vec![cache(&config)];
 

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     name: String,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.name.strip_prefix("sandbox:").unwrap_or(&args.name);
     let runtime = tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
     let folder = runtime.block_on(fetch(Kind::Sandbox, name, &Terminal::new()))?;

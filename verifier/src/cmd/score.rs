@@ -39,7 +39,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.k.contains(&0) {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
     }

@@ -38,21 +38,21 @@ pub(crate) struct Args {
     require: Vec<String>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut config = args.config.resolve()?;
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
-    if let Some(file) = args.token_file {
-        config.token_file = Some(file);
+    if let Some(file) = &args.token_file {
+        config.token_file = Some(file.clone());
     }
     if !args.require.is_empty() {
-        config.require = args.require;
+        config.require.clone_from(&args.require);
     }
     let config = config.checked().map_err(usage)?;
     tracing::info!("configuration:\n{}", toml::to_string(&config).unwrap_or_default());
 
-    let (service, open) = setup::service(&config, args.token)?;
+    let (service, open) = setup::service(&config, args.token.clone())?;
     let names: Vec<String> = service.registry().datasets().into_iter().map(|set| format!("{} ({})", set.name, set.train + set.eval)).collect();
     tracing::info!("data sets: {}", names.join(", "));
     tokio::runtime::Runtime::new().context("the async runtime could not be started")?.block_on(async {

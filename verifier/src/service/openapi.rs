@@ -51,10 +51,12 @@ fn schema(name: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
 fn object(required: &[&str], properties: Json) -> Json {
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
 fn list(of: Json) -> Json {
     json!({ "type": "array", "items": of })
 }

@@ -196,7 +196,7 @@ mod tests {
 
     const LIMITS: RequestLimits = RequestLimits { body_bytes: 1 << 20, items: 3, queue: 10 };
 
-    fn fault(item: Json) -> (u16, String) {
+    fn fault(item: &Json) -> (u16, String) {
         let good = json!({"id": "a", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": ""});
         let body = json!({ "items": [good, item] }).to_string();
         let problem = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap_err();
@@ -219,7 +219,7 @@ mod tests {
             (json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": []}]}, "prompt": "", "completion": ""}), "`task.tests[0].expected`: it is missing"),
             (json!([]), "`(item)`: it must be an object"),
         ] {
-            let (status, text) = fault(item.clone());
+            let (status, text) = fault(&item);
             assert_eq!(status, 422, "{item}");
             assert!(text.contains(place), "{place} in {text}");
         }

@@ -61,7 +61,9 @@ impl Files {
         match path {
             b"." | b"" => Ok(Node::Folder),
             _ if path == LIBRARY => Ok(Node::Library),
-            _ if path.starts_with(LIBRARY) && path.get(LIBRARY.len()) == Some(&b'/') => Err(errno::NOTDIR),
+            _ if path.starts_with(LIBRARY) && path.get(LIBRARY.len()) == Some(&b'/') => {
+                Err(errno::NOTDIR)
+            }
             _ => Err(errno::NOENT),
         }
     }
@@ -119,7 +121,8 @@ impl Files {
 
     /// Copies from the zip at `position` into `target`; fewer bytes at its end.
     pub(super) fn read_at(&self, position: u64, target: &mut [u8]) -> usize {
-        let start = usize::try_from(position).map_or(self.library.len(), |start| start.min(self.library.len()));
+        let start = usize::try_from(position)
+            .map_or(self.library.len(), |start| start.min(self.library.len()));
         let length = target.len().min(self.library.len() - start);
         target[..length].copy_from_slice(&self.library[start..start + length]);
         length

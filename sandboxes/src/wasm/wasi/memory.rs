@@ -26,19 +26,31 @@ impl<'a> View<'a> {
 
     pub(super) fn slice(&self, at: i32, length: i32) -> Result<&[u8], Errno> {
         let at = at as u32 as usize;
-        self.bytes.get(at..at + length as u32 as usize).ok_or(errno::FAULT)
+        self.bytes
+            .get(at..at + length as u32 as usize)
+            .ok_or(errno::FAULT)
     }
 
     /// The memory and the world apart.
-    pub(super) fn target(&mut self, at: i32, length: i32) -> Result<(&mut [u8], &mut World), Errno> {
+    pub(super) fn target(
+        &mut self,
+        at: i32,
+        length: i32,
+    ) -> Result<(&mut [u8], &mut World), Errno> {
         let at = at as u32 as usize;
-        let bytes = self.bytes.get_mut(at..at + length as u32 as usize).ok_or(errno::FAULT)?;
+        let bytes = self
+            .bytes
+            .get_mut(at..at + length as u32 as usize)
+            .ok_or(errno::FAULT)?;
         Ok((bytes, self.world))
     }
 
     pub(super) fn write(&mut self, at: i32, bytes: &[u8]) -> Result<(), Errno> {
         let at = at as u32 as usize;
-        self.bytes.get_mut(at..at + bytes.len()).ok_or(errno::FAULT)?.copy_from_slice(bytes);
+        self.bytes
+            .get_mut(at..at + bytes.len())
+            .ok_or(errno::FAULT)?
+            .copy_from_slice(bytes);
         Ok(())
     }
 
@@ -53,7 +65,9 @@ impl<'a> View<'a> {
     /// The element `index` of an array of `iovec`s: address and length.
     pub(super) fn iovec(&self, array: i32, index: i32) -> Result<(i32, i32), Errno> {
         let entry = self.slice(array.wrapping_add(index.wrapping_mul(8)), 8)?;
-        let word = |at: usize| i32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
+        let word = |at: usize| {
+            i32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]])
+        };
         Ok((word(0), word(4)))
     }
 }

@@ -56,7 +56,10 @@ pub(in crate::wasm) struct Output {
 
 impl Output {
     pub(in crate::wasm) fn new(limit: usize) -> Output {
-        Output { kept: Vec::new(), limit }
+        Output {
+            kept: Vec::new(),
+            limit,
+        }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) {

@@ -44,11 +44,6 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Whether there are rows for `count` tokens.
-    pub(crate) fn hold(&self, count: usize) -> bool {
-        self.blocks.len() >= blocks_for(count)
-    }
-
     /// Takes blocks until there are rows for `count` tokens; takes none and answers `false` where the pool has too few.
     pub(crate) fn grow(&mut self, pool: &mut Pool, count: usize) -> bool {
         let missing = blocks_for(count).saturating_sub(self.blocks.len());
@@ -56,7 +51,8 @@ impl Rows {
             return false;
         }
         for _ in 0..missing {
-            self.blocks.extend(pool.free.pop().map(|Reverse(block)| block));
+            self.blocks
+                .extend(pool.free.pop().map(|Reverse(block)| block));
         }
         true
     }
@@ -128,7 +124,7 @@ mod tests {
                 }
                 let mut seen = BTreeSet::new();
                 for (rows, &length) in owners.iter().zip(&lengths) {
-                    prop_assert!(rows.hold(length));
+                    prop_assert!(rows.blocks().len() >= blocks_for(length));
                     prop_assert!(rows.blocks().iter().all(|b| *b < total && seen.insert(*b)));
                     let mut ranges = vec![];
                     rows.ranges(length, &mut ranges);

@@ -4,3 +4,6 @@ pub(crate) mod blocks;
 pub(crate) mod runner;
 pub(crate) mod scheduler;
 pub(crate) mod sequence;
+
+#[cfg(test)]
+mod tests;

@@ -27,9 +27,15 @@ pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), E
     for (number, request) in requests.iter().enumerate() {
         let wrong = |what: String| Err(EngineError::Request(format!("request {number}: {what}")));
         if request.prompt.is_empty() {
-            return wrong("the prompt has no tokens; give it at least one, such as the BOS token".into());
+            return wrong(
+                "the prompt has no tokens; give it at least one, such as the BOS token".into(),
+            );
         }
-        if let Some(token) = request.prompt.iter().find(|t| **t as usize >= config.vocab_size) {
+        if let Some(token) = request
+            .prompt
+            .iter()
+            .find(|t| **t as usize >= config.vocab_size)
+        {
             return wrong(format!(
                 "the prompt's token {token} is not in the model's vocabulary of {}; it was encoded with another tokenizer",
                 config.vocab_size
@@ -96,7 +102,9 @@ pub(crate) fn run(
                 .push(sample, drawn, tokenizer)
                 .map_err(EngineError::Request)?;
             let Some(finish) = finish else { continue };
-            let text = sequence.text(sample, tokenizer).map_err(EngineError::Request)?;
+            let text = sequence
+                .text(sample, tokenizer)
+                .map_err(EngineError::Request)?;
             scheduler.finish(request, sample);
             let done = &mut scheduler.sequences[request].samples[sample];
             let completion = Completion {
@@ -115,7 +123,7 @@ pub(crate) fn run(
 }
 
 /// The pieces as one batch, a span each.
-fn batch(sequences: &[Sequence], pieces: &[Piece]) -> Batch {
+pub(super) fn batch(sequences: &[Sequence], pieces: &[Piece]) -> Batch {
     let mut batch = Batch::default();
     for piece in pieces {
         let sequence = &sequences[piece.request];
@@ -150,13 +158,19 @@ fn reserve(
     sequences: &[Sequence],
     limits: Limits,
 ) -> Result<usize, EngineError> {
-    let least = sequences.iter().map(Scheduler::blocks_needed).max().unwrap_or(0);
+    let least = sequences
+        .iter()
+        .map(Scheduler::blocks_needed)
+        .max()
+        .unwrap_or(0);
     let wanted = match limits.kv_tokens {
         Some(tokens) => tokens / BLOCK,
         None => {
             let row_bytes = model.kv_row_bytes().max(1);
             let most = crate::memory::total().unwrap_or(8 << 30) / 4 / (row_bytes * BLOCK as u64);
-            useful(sequences, limits.max_sequences).min(most as usize).max(least)
+            useful(sequences, limits.max_sequences)
+                .min(most as usize)
+                .max(least)
         }
     };
     if wanted < least {
@@ -176,7 +190,10 @@ fn reserve(
 
 /// Blocks beyond which the requests have no use: the longest prompts and samples that can be there at once.
 fn useful(sequences: &[Sequence], max_sequences: usize) -> usize {
-    let mut prompts: Vec<usize> = sequences.iter().map(|s| blocks_for(s.prompt.len())).collect();
+    let mut prompts: Vec<usize> = sequences
+        .iter()
+        .map(|s| blocks_for(s.prompt.len()))
+        .collect();
     prompts.sort_unstable_by(|a, b| b.cmp(a));
     // One running sample each, and a few that are being computed.
     let prompts: usize = prompts.iter().take(max_sequences.saturating_add(16)).sum();

@@ -130,7 +130,12 @@ impl Scheduler {
     fn pieces(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut chunk = self.chunk;
-        let running = |s: &Sequence| s.samples.iter().filter(|s| s.phase == Phase::Running).count();
+        let running = |s: &Sequence| {
+            s.samples
+                .iter()
+                .filter(|s| s.phase == Phase::Running)
+                .count()
+        };
         let mut sequences: usize = self.sequences[self.first..].iter().map(running).sum();
         // Once someone has to wait, nobody younger is let in.
         let mut open = true;
@@ -216,5 +221,10 @@ impl Scheduler {
         if sequence.live == 0 {
             sequence.rows.release(&mut self.pool);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn free_blocks(&self) -> usize {
+        self.pool.free()
     }
 }

@@ -1,5 +1,7 @@
 //! The text side of a model: tokenizer and chat template, and the files that carry them into checkpoints.
 
+#[cfg(test)]
+pub(crate) mod bytes;
 mod gguf;
 mod pieces;
 mod stop;

@@ -28,3 +28,40 @@ impl Pieces {
         Ok(new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::text::bytes;
+
+    fn pieces(tokens: &[u32]) -> Vec<String> {
+        let tokenizer = bytes::tokenizer();
+        let mut pieces = Pieces::default();
+        (1..=tokens.len())
+            .map(|n| pieces.next(&tokenizer, &tokens[..n]).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_character_comes_with_its_last_byte() {
+        let tokens: Vec<u32> = "aé🦀b".bytes().map(u32::from).collect();
+        assert_eq!(pieces(&tokens), ["a", "", "é", "", "", "", "🦀", "b"]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_a_text_make_the_text(text in ".{0,40}") {
+            let tokens: Vec<u32> = text.bytes().map(u32::from).collect();
+            prop_assert_eq!(pieces(&tokens).concat(), text);
+        }
+
+        #[test]
+        fn bytes_that_are_no_text_end_in_no_panic(tokens in prop::collection::vec(0u32..300, 0..60)) {
+            let tokenizer = bytes::tokenizer();
+            let whole = tokenizer.decode(&tokens).unwrap();
+            prop_assert!(whole.starts_with(&pieces(&tokens).concat()));
+        }
+    }
+}

@@ -47,3 +47,46 @@ impl StopStrings {
         &text[..ends.min().unwrap_or(text.len())]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::text::bytes;
+
+    /// Tokens until a stop string is met, and the text before it.
+    fn stopped(text: &str, stop: &[&str]) -> Option<(usize, String)> {
+        let tokenizer = bytes::tokenizer();
+        let tokens: Vec<u32> = text.bytes().map(u32::from).collect();
+        let strings: Vec<String> = stop.iter().map(|s| (*s).to_owned()).collect();
+        let mut stop = StopStrings::new(&strings);
+        let end = (1..=tokens.len()).find(|&n| stop.met(&tokenizer, &tokens[..n]).unwrap())?;
+        let text = tokenizer.decode(&tokens[..end]).unwrap();
+        Some((end, stop.cut(&text).to_owned()))
+    }
+
+    #[test]
+    fn a_stop_string_is_met_with_its_last_byte() {
+        assert_eq!(stopped("ab\n\ncd", &["\n\n"]), Some((4, "ab".into())));
+        assert_eq!(stopped("a→b", &["→"]), Some((4, "a".into())));
+        assert_eq!(stopped("abcabd", &["abd", "x"]), Some((6, "abc".into())));
+        assert_eq!(stopped("aaab", &["aab"]), Some((4, "a".into())));
+        assert_eq!(stopped("abc", &["", "d"]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_met_where_the_text_first_contains_one(
+            text in "[abé]{0,30}",
+            stop in prop::collection::vec("[abé]{1,4}", 1..3),
+        ) {
+            let stop: Vec<&str> = stop.iter().map(String::as_str).collect();
+            let expected = text
+                .char_indices()
+                .map(|(start, c)| start + c.len_utf8())
+                .find(|&end| stop.iter().any(|s| text[..end].contains(s)));
+            prop_assert_eq!(stopped(&text, &stop).map(|(end, _)| end), expected);
+        }
+    }
+}

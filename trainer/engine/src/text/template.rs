@@ -91,6 +91,7 @@ fn strftime_now(format: &str) -> Result<String, Error> {
         .map_err(|e| Error::new(ErrorKind::InvalidOperation, e.to_string()))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "the signature of a filter")]
 /// Python's `json.dumps(value, ensure_ascii=False)`: spaces after commas and colons, nothing escaped for HTML.
 fn to_json(value: Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = options.get("indent")?;
@@ -152,4 +153,78 @@ fn write_json(
         _ => out.push_str(&serde_json::Value::from(value.to_string()).to_string()),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(source: &str) -> Result<String, String> {
+        let special = BTreeMap::from([
+            ("bos_token".to_owned(), "<s>".to_owned()),
+            ("eos_token".to_owned(), "</s>".to_owned()),
+        ]);
+        let messages = [
+            ("user", " Hi there "),
+            ("assistant", "Hello"),
+            ("user", "<b> & 'c'"),
+        ];
+        let messages = messages.map(|(role, content)| (role.to_owned(), content.to_owned()));
+        ChatTemplate::new(source, special)?.render(&messages)
+    }
+
+    #[test]
+    fn python_methods_slices_and_loop_controls_work() {
+        let source = "{{ bos_token }}{% for m in messages[1:] %}{% if m.role == 'x' %}{% break %}{% endif %}{{ m['content'].strip().split(' ')[0] | upper }}|{% endfor %}{{ messages[0].content.strip() }}";
+        assert_eq!(render(source).unwrap(), "<s>HELLO|<B>|Hi there");
+    }
+
+    #[test]
+    fn lines_of_blocks_leave_no_blank_lines() {
+        let source = "{% for m in messages %}\n    {% if m.role == 'user' %}\n{{ m.content }}\n    {% endif %}\n{% endfor %}\nend";
+        assert_eq!(render(source).unwrap(), " Hi there \n<b> & 'c'\nend");
+    }
+
+    #[test]
+    fn generation_tags_have_no_effect() {
+        let source = "{% for m in messages %}{%- generation -%}  {{ m.content }}  {%- endgeneration -%}{% endfor %}";
+        assert_eq!(render(source).unwrap(), " Hi there Hello<b> & 'c'");
+    }
+
+    #[test]
+    fn tools_and_documents_are_none() {
+        let source = "{% if tools is none and documents is none and not custom %}none{% endif %}{% if tools is defined %} defined{% endif %}";
+        assert_eq!(render(source).unwrap(), "none defined");
+    }
+
+    #[test]
+    fn tojson_writes_as_python_does() {
+        let source = "{{ messages[2] | tojson }}{{ [1, 2.5, true, none, {}] | tojson }}";
+        assert_eq!(
+            render(source).unwrap(),
+            r#"{"role": "user", "content": "<b> & 'c'"}[1, 2.5, true, null, {}]"#
+        );
+        let source = "{{ {'a': [1, 2]} | tojson(indent=2) }}";
+        assert_eq!(
+            render(source).unwrap(),
+            "{\n  \"a\": [\n    1,\n    2\n  ]\n}"
+        );
+    }
+
+    #[test]
+    fn a_template_can_refuse_and_say_why() {
+        let error = render("{{ raise_exception('roles must alternate') }}").unwrap_err();
+        assert!(error.contains("roles must alternate"), "{error}");
+        assert!(
+            render("{% for m in %}")
+                .unwrap_err()
+                .contains("cannot be read")
+        );
+    }
+
+    #[test]
+    fn the_date_is_there() {
+        let year = render("{{ strftime_now('%Y') }}").unwrap();
+        assert!(year.parse::<u32>().is_ok_and(|y| y >= 2024), "{year}");
+    }
 }

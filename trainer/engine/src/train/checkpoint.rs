@@ -63,10 +63,16 @@ pub(crate) fn save_model(
         "pad_token_id": config.pad_token_id,
     });
     let mut files = vec![("config.json", pretty(&config.to_json(precision.torch())))];
-    if !text.files().any(|(name, _)| name == "generation_config.json") {
+    if !text
+        .files()
+        .any(|(name, _)| name == "generation_config.json")
+    {
         files.push(("generation_config.json", pretty(&generation)));
     }
-    files.extend(text.files().map(|(name, content)| (name, content.to_owned())));
+    files.extend(
+        text.files()
+            .map(|(name, content)| (name, content.to_owned())),
+    );
     for (name, content) in files {
         let path = aside.path().join(name);
         File::create(&path)

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-pub mod reference;
+pub(crate) mod reference;
 
 use std::collections::BTreeMap;
 
@@ -13,38 +13,38 @@ use engine::load::{Tensor, Weights};
 use engine::model::Model;
 
 /// SplitMix64: numbers that are the same everywhere.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
     /// Mean 0, variance 1.
-    pub fn normal(&mut self) -> f32 {
+    pub(crate) fn normal(&mut self) -> f32 {
         let mut uniform = || (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         let (u, v) = (uniform().max(1e-300), uniform());
         ((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
     }
 
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
-    pub fn tokens(&mut self, n: usize, vocabulary: usize) -> Vec<u32> {
+    pub(crate) fn tokens(&mut self, n: usize, vocabulary: usize) -> Vec<u32> {
         (0..n).map(|_| self.below(vocabulary) as u32).collect()
     }
 }
 
 /// A configuration of the family with sizes that are no round numbers.
-pub fn config(random: &mut Random, family: Family) -> ModelConfig {
+pub(crate) fn config(random: &mut Random, family: Family) -> ModelConfig {
     let num_key_value_heads = random.pick(&[1, 2, 3]);
     let num_attention_heads = num_key_value_heads * random.pick(&[1, 2, 3, 4]);
     let head_dim = random.pick(&[8, 16, 20, 32, 64, 80]);
@@ -76,7 +76,7 @@ pub fn config(random: &mut Random, family: Family) -> ModelConfig {
 }
 
 /// Weights of such sizes that activations stay near 1 and logits differ.
-pub fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
+pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
     let mut tensors = BTreeMap::new();
     for (name, shape) in config.tensor_shapes() {
         let size = shape.iter().product();
@@ -98,13 +98,13 @@ pub fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
 }
 
 /// The engine's model on so many threads.
-pub fn model(config: &ModelConfig, weights: &Weights, threads: usize) -> Model {
+pub(crate) fn model(config: &ModelConfig, weights: &Weights, threads: usize) -> Model {
     let backend = cpu::open(Some(threads)).unwrap();
     Model::new(config.clone(), weights.clone(), backend).unwrap()
 }
 
 /// Groups of completions of uneven lengths.
-pub fn groups(random: &mut Random, vocabulary: usize, count: usize) -> Vec<Group> {
+pub(crate) fn groups(random: &mut Random, vocabulary: usize, count: usize) -> Vec<Group> {
     (0..count)
         .map(|_| {
             let prompt = 1 + random.below(70);
@@ -122,7 +122,7 @@ pub fn groups(random: &mut Random, vocabulary: usize, count: usize) -> Vec<Group
 }
 
 /// ‖a − b‖ / ‖b‖.
-pub fn distance(a: &[f32], b: &[f32]) -> f64 {
+pub(crate) fn distance(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     let square = |x: f64| x * x;
     let difference: f64 = a.iter().zip(b).map(|(a, b)| square(f64::from(a - b))).sum();
@@ -131,7 +131,7 @@ pub fn distance(a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// Largest |a − b|.
-pub fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+pub(crate) fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }

@@ -7,13 +7,13 @@ use engine::batch::Group;
 use engine::config::ModelConfig;
 use engine::load::Weights;
 
-pub struct Reference {
+pub(crate) struct Reference {
     config: ModelConfig,
-    pub vars: BTreeMap<String, Var>,
+    pub(crate) vars: BTreeMap<String, Var>,
 }
 
 impl Reference {
-    pub fn new(config: &ModelConfig, weights: &Weights) -> Result<Self> {
+    pub(crate) fn new(config: &ModelConfig, weights: &Weights) -> Result<Self> {
         let mut vars = BTreeMap::new();
         for (name, tensor) in &weights.tensors {
             let value = Tensor::from_slice(&tensor.data, tensor.shape.as_slice(), &Device::Cpu)?;
@@ -65,7 +65,7 @@ impl Reference {
     }
 
     /// Logits of one whole sequence, `(tokens, vocabulary)`.
-    pub fn logits(&self, tokens: &[u32]) -> Result<Tensor> {
+    pub(crate) fn logits(&self, tokens: &[u32]) -> Result<Tensor> {
         let c = &self.config;
         let n = tokens.len();
         let ids = Tensor::from_slice(tokens, n, &Device::Cpu)?;
@@ -111,7 +111,7 @@ impl Reference {
     }
 
     /// Log-probabilities of each completion's tokens at a temperature, each a sequence of its own with its prompt.
-    pub fn log_probs(&self, groups: &[Group], temperature: f64) -> Result<Vec<Tensor>> {
+    pub(crate) fn log_probs(&self, groups: &[Group], temperature: f64) -> Result<Vec<Tensor>> {
         let mut all = Vec::new();
         for group in groups {
             for completion in &group.completions {
@@ -130,7 +130,7 @@ impl Reference {
     }
 
     /// Gradient of Σ dlogp · logp with respect to every weight.
-    pub fn gradients(
+    pub(crate) fn gradients(
         &self,
         groups: &[Group],
         temperature: f64,

@@ -82,7 +82,7 @@ fn an_exception_or_a_value_too_large_is_a_failed_test() {
 
 #[test]
 fn a_value_that_says_it_is_opaque_or_no_number_equals_nothing_even_itself() {
-    for value in [r#"{"$opaque":"Thing"}"#, r#"{"$float":"nan"}"#, "not json"] {
+    for value in [r#"{"$opaque":"Thing"}"#, r#"{"$float":"nan"}"#] {
         let (grader, _) = grader(Scripted::new(move |_, calls, _| Ok(completed(calls.iter().map(|_| Call::Returned(value.to_owned())).collect()))));
         assert_eq!(grader.grade(&task(Some("the same")), "x = 1").verdict, Verdict::Incorrect, "{value}");
     }

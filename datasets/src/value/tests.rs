@@ -1,0 +1,307 @@
+use num_bigint::BigInt;
+use proptest::prelude::*;
+
+use super::*;
+
+fn python(text: &str) -> Value {
+    Value::parse_python(text).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn int(n: i64) -> Value {
+    Value::from(n)
+}
+
+fn text(s: &str) -> Value {
+    Value::from(s)
+}
+
+#[test]
+fn python_literals_are_read_as_python_reads_them() {
+    use Value::*;
+    let cases = [
+        ("None", None),
+        (" True ", Bool(true)),
+        ("-12", int(-12)),
+        ("0x1F", int(31)),
+        ("1_000", int(1000)),
+        ("00", int(0)),
+        ("--5", int(5)),
+        ("1e3", Float(1000.0)),
+        (".5", Float(0.5)),
+        ("5.", Float(5.0)),
+        ("-inf", Float(f64::NEG_INFINITY)),
+        ("float('-inf')", Float(f64::NEG_INFINITY)),
+        ("1e999", Float(f64::INFINITY)),
+        ("1j", Complex(0.0, 1.0)),
+        ("(1+2j)", Complex(1.0, 2.0)),
+        ("1.5 - 2.5j", Complex(1.5, -2.5)),
+        ("complex(1, -2)", Complex(1.0, -2.0)),
+        ("[]", List(vec![])),
+        ("[1, [2,],]", List(vec![int(1), List(vec![int(2)])])),
+        ("()", Tuple(vec![])),
+        ("(1)", int(1)),
+        ("(1,)", Tuple(vec![int(1)])),
+        ("set()", Set(vec![])),
+        ("{1, 2, 1}", Set(vec![int(1), int(2)])),
+        ("{1, True, 1.0}", Set(vec![int(1)])),
+        ("frozenset({1})", FrozenSet(vec![int(1)])),
+        ("{}", Dict(vec![])),
+        (
+            "{1: 'a', 'b': 2}",
+            Dict(vec![(int(1), text("a")), (text("b"), int(2))]),
+        ),
+        (
+            "{1: 'a', 2: 'b', 1: 'c'}",
+            Dict(vec![(int(1), text("c")), (int(2), text("b"))]),
+        ),
+        (
+            "{(1, 2): ()}",
+            Dict(vec![(Tuple(vec![int(1), int(2)]), Tuple(vec![]))]),
+        ),
+        ("[ # a comment\n 1,\n\n 2 ]", List(vec![int(1), int(2)])),
+    ];
+    for (literal, expected) in cases {
+        assert_eq!(python(literal), expected, "{literal}");
+    }
+}
+
+#[test]
+fn python_strings_have_all_their_escapes_and_prefixes() {
+    let cases = [
+        (
+            r"'a\n\t\\\'\x41\u00e9\U0001F600'",
+            "a\n\t\\'A\u{e9}\u{1f600}",
+        ),
+        (r"'\101\0\d'", "A\0\\d"),
+        (r"r'\n'", "\\n"),
+        ("'a' \"b\" u'c'", "abc"),
+        ("'''a\n'b' '''", "a\n'b' "),
+        ("'a\\\nb'", "ab"),
+        ("\"it's\"", "it's"),
+        ("''", ""),
+        ("'''a\r\nb'''", "a\nb"),
+    ];
+    for (literal, expected) in cases {
+        assert_eq!(python(literal), text(expected), "{literal}");
+    }
+    assert_eq!(
+        python(r"b'\xff\101' b'z'"),
+        Value::Bytes(vec![0xff, b'A', b'z'])
+    );
+    assert_eq!(python(r"Rb'\x'"), Value::Bytes(b"\\x".to_vec()));
+}
+
+#[test]
+fn what_is_no_literal_is_refused_with_its_place() {
+    let cases = [
+        ("", 0),
+        ("[1, 2", 5),
+        ("[1 2]", 3),
+        ("[1, os]", 4),
+        ("f(1)", 0),
+        ("f'x'", 0),
+        ("012", 0),
+        ("1x", 1),
+        ("'abc", 0),
+        ("'a\nb'", 0),
+        ("b'é'", 2),
+        ("'a' b'b'", 4),
+        ("{[]: 1}", 1),
+        ("{[1]}", 1),
+        ("1 + 2", 4),
+        ("-'a'", 0),
+        ("1, 2", 1),
+        (r"'\x4'", 1),
+        (r"'\ud800'", 1),
+        (r"'\N{DASH}'", 1),
+        ("{1: 2, 3}", 8),
+        ("(1 + 'a'", 5),
+    ];
+    for (literal, position) in cases {
+        let error = Value::parse_python(literal).expect_err(literal);
+        assert_eq!(error.position, position, "{literal}: {error}");
+    }
+    let error = Value::parse_python("['ab', os.system]").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`os` is a name, not a literal, at character 7: `os.system]`"
+    );
+}
+
+#[test]
+fn a_prefix_ends_where_its_literal_ends() {
+    let (value, length) = Value::parse_python_prefix("[1,\n 2]\nresults = []").unwrap();
+    assert_eq!((value, length), (Value::List(vec![int(1), int(2)]), 7));
+}
+
+#[test]
+fn nesting_is_bounded_in_every_form() {
+    let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+    assert!(Value::parse_python(&nested(MAX_DEPTH + 1)).is_ok());
+    assert!(Value::parse_python(&nested(MAX_DEPTH + 2)).is_err());
+    assert!(Value::parse_json(&nested(MAX_DEPTH + 2)).is_err());
+    for hostile in ["[", "(", "{", "{1:", "-", "set([", "{\"$dict\":[["] {
+        assert!(Value::parse_python(&hostile.repeat(200_000)).is_err());
+        assert!(Value::parse_json(&hostile.repeat(200_000)).is_err());
+    }
+}
+
+/// The tagged form of the deepest value stays within what `serde_json` reads.
+#[test]
+fn the_deepest_value_survives_the_wire() {
+    let mut value = Value::None;
+    for _ in 0..MAX_DEPTH {
+        value = Value::Dict(vec![(int(1), value)]);
+    }
+    let wire = value.to_json().to_string();
+    let back = Value::from_json(&serde_json::from_str(&wire).unwrap()).unwrap();
+    assert_eq!(back, value);
+}
+
+#[test]
+fn integers_are_bounded_by_their_digits() {
+    let digits = "9".repeat(MAX_DIGITS);
+    assert!(Value::parse_python(&digits).is_ok());
+    assert!(Value::parse_python(&format!("{digits}9")).is_err());
+    assert!(Value::from_json(&serde_json::json!({ "$int": format!("{digits}9") })).is_err());
+}
+
+#[test]
+fn json_text_keeps_what_json_numbers_can_say() {
+    let value = Value::parse_json(
+        r#"[123456789012345678901234567890, 1.0, -0, NaN, -Infinity, "\ud83d\ude00\/"]"#,
+    )
+    .unwrap();
+    let Value::List(items) = value else {
+        panic!("{value:?}")
+    };
+    assert_eq!(
+        items[0],
+        Value::Int("123456789012345678901234567890".parse().unwrap())
+    );
+    assert_eq!(items[1], Value::Float(1.0));
+    assert_eq!(items[2], int(0));
+    assert!(matches!(items[3], Value::Float(x) if x.is_nan()));
+    assert_eq!(items[4], Value::Float(f64::NEG_INFINITY));
+    assert_eq!(items[5], text("\u{1f600}/"));
+    for wrong in [
+        "[1,]",
+        "{\"a\":1,}",
+        "{1:2}",
+        "{\"a\"}",
+        "01",
+        "1.",
+        "+1",
+        "'a'",
+        "\"\\x\"",
+        "\"a",
+        "True",
+        "\"\\ud800\"",
+        "\"\t\"",
+        "-",
+        "1e",
+    ] {
+        assert!(Value::parse_json(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_tag_must_stand_alone_and_have_its_content() {
+    let cases = [
+        r#"{"$tuple":[1],"x":2}"#,
+        r#"{"$tuple":1}"#,
+        r#"{"$price":1}"#,
+        r#"{"$bytes":"?"}"#,
+        r#"{"$float":1}"#,
+        r#"{"$int":"1.5"}"#,
+        r#"{"$int":""}"#,
+        r#"{"$complex":[1]}"#,
+        r#"{"$complex":[1,2,3]}"#,
+        r#"{"$dict":[[1]]}"#,
+        r#"{"$opaque":null}"#,
+    ];
+    for case in cases {
+        let json = serde_json::from_str(case).unwrap();
+        assert!(Value::from_json(&json).is_err(), "{case}");
+    }
+    let dollar = Value::Dict(vec![(text("$price"), int(1))]);
+    assert_eq!(dollar.to_json().to_string(), r#"{"$dict":[["$price",1]]}"#);
+}
+
+/// Finite floats only: a NaN is not equal to itself.
+fn value() -> impl Strategy<Value = Value> {
+    let number = prop_oneof![
+        any::<f64>().prop_filter("finite", |x| x.is_finite()),
+        Just(f64::INFINITY),
+        Just(-0.0)
+    ];
+    let leaf = prop_oneof![
+        Just(Value::None),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i128>().prop_map(|n| Value::Int(BigInt::from(n))),
+        any::<i64>().prop_map(|n| Value::Int(BigInt::from(n))),
+        number.clone().prop_map(Value::Float),
+        (number.clone(), number).prop_map(|(re, im)| Value::Complex(re, im)),
+        any::<String>().prop_map(Value::Str),
+        any::<Vec<u8>>().prop_map(Value::Bytes),
+    ];
+    leaf.prop_recursive(4, 40, 5, |inner| {
+        let items = prop::collection::vec(inner.clone(), 0..5);
+        let key = prop_oneof![any::<String>(), "[$a-c]{1,3}"].prop_map(Value::Str);
+        prop_oneof![
+            items.clone().prop_map(Value::List),
+            items.prop_map(Value::Tuple),
+            prop::collection::btree_set(any::<i32>(), 0..4).prop_map(|s| Value::Set(
+                s.into_iter().map(|n| Value::from(i64::from(n))).collect()
+            )),
+            prop::collection::btree_set(any::<String>(), 0..4).prop_map(|s| Value::FrozenSet(
+                s.iter().map(|t| Value::from(t.as_str())).collect()
+            )),
+            prop::collection::vec((key, inner), 0..4).prop_map(|entries| {
+                let mut distinct: Vec<(Value, Value)> = Vec::new();
+                for (key, value) in entries {
+                    if distinct.iter().all(|(k, _)| *k != key) {
+                        distinct.push((key, value));
+                    }
+                }
+                Value::Dict(distinct)
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_value_survives_json(value in value()) {
+        let text = value.to_json().to_string();
+        prop_assert_eq!(&Value::from_json(&serde_json::from_str(&text).unwrap()).unwrap(), &value);
+        prop_assert_eq!(&Value::parse_json(&text).unwrap(), &value);
+    }
+
+    #[test]
+    fn a_value_survives_its_own_literal(value in value()) {
+        prop_assert_eq!(&Value::parse_python(&value.to_python()).unwrap(), &value);
+    }
+
+    #[test]
+    fn no_text_makes_a_parser_panic(text in any::<String>()) {
+        let _ = (Value::parse_python(&text), Value::parse_json(&text));
+    }
+
+    /// Text made of the literals' own characters reaches further into the parsers than arbitrary text does.
+    #[test]
+    fn no_near_literal_makes_a_parser_panic(text in r#"[\[\](){}:,'"\\\-+.0-9ejxubrRN \n\u{e9}$]{0,40}"#) {
+        if let Ok(value) = Value::parse_python(&text) {
+            let _ = (value.to_json(), value.to_python());
+        }
+        let _ = (Value::parse_json(&text), Value::parse_python_prefix(&text));
+    }
+
+    /// Whatever JSON a request brings, it is a value or an error.
+    #[test]
+    fn no_json_makes_the_reader_panic(text in r#"(\{"\$(tuple|set|dict|int|float|bytes|complex|opaque|x)":)?[\[\]{}",:0-9a$]{0,20}\}?"#) {
+        if let Ok(json) = serde_json::from_str(&text) {
+            let _ = Value::from_json(&json);
+        }
+    }
+}

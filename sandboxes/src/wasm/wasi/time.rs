@@ -1,0 +1,129 @@
+//! The imports that ask for time or randomness, and the one that leaves.
+
+use wasmtime::{Caller, Linker};
+
+use super::errno::{self, Errno};
+use super::memory::{View, charge};
+use super::sources::Clock;
+use super::{MODULE, with};
+use crate::wasm::stop::Stop;
+use crate::wasm::world::World;
+
+/// Events that one `poll_oneoff` may wait for.
+const SUBSCRIPTIONS: i32 = 64;
+
+/// Fuel used so far, which the clock shows; 0 where the engine is not metered.
+fn work(caller: &Caller<'_, World>) -> u64 {
+    let given = caller.data().fuel;
+    caller
+        .get_fuel()
+        .map_or(0, |left| given.saturating_sub(left))
+}
+
+pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+    linker.func_wrap(
+        MODULE,
+        "clock_res_get",
+        |caller: Caller<'_, World>, _clock: i32, at: i32| {
+            with(caller, |view| view.write_u64(at, 1_000))
+        },
+    )?;
+    linker.func_wrap(
+        MODULE,
+        "clock_time_get",
+        |caller: Caller<'_, World>, clock: i32, _precision: i64, at: i32| {
+            let work = work(&caller);
+            with(caller, |view| {
+                let elapsed = view.world.clock.elapsed(work);
+                let now = match clock {
+                    0 => Clock::calendar(elapsed),
+                    1..=3 => elapsed,
+                    _ => return Err(errno::INVAL),
+                };
+                view.write_u64(at, now)
+            })
+        },
+    )?;
+    linker.func_wrap(
+        MODULE,
+        "poll_oneoff",
+        |caller: Caller<'_, World>, subscriptions: i32, events: i32, count: i32, ready: i32| {
+            let work = work(&caller);
+            with(caller, |view| {
+                poll(view, work, subscriptions, events, count, ready)
+            })
+        },
+    )?;
+    linker.func_wrap(MODULE, "sched_yield", |_: Caller<'_, World>| 0)?;
+    linker.func_wrap(
+        MODULE,
+        "random_get",
+        |mut caller: Caller<'_, World>, at: i32, length: i32| {
+            charge(&mut caller, u64::from(length as u32))?;
+            with(caller, |view| {
+                let (bytes, world) = view.target(at, length)?;
+                world.random.fill(bytes);
+                Ok(())
+            })
+        },
+    )?;
+    linker.func_wrap(
+        MODULE,
+        "proc_exit",
+        |_: Caller<'_, World>, status: i32| -> wasmtime::Result<()> {
+            Err(Stop::Exit(status).into())
+        },
+    )?;
+    Ok(())
+}
+
+/// Sleeping takes no time: the virtual clock jumps to the earliest event and every subscription is reported as ready.
+fn poll(
+    view: &mut View<'_>,
+    work: u64,
+    subscriptions: i32,
+    events: i32,
+    count: i32,
+    ready: i32,
+) -> Result<(), Errno> {
+    if !(1..=SUBSCRIPTIONS).contains(&count) {
+        return Err(errno::INVAL);
+    }
+    let mut wait = u64::MAX;
+    for index in 0..count {
+        let entry: [u8; 48] = view
+            .slice(subscriptions.wrapping_add(index * 48), 48)?
+            .try_into()
+            .map_err(|_| errno::FAULT)?;
+        let number = |at: usize| {
+            entry[at..at + 8]
+                .iter()
+                .rev()
+                .fold(0_u64, |sum, &byte| sum << 8 | u64::from(byte))
+        };
+        let kind = entry[8];
+        if kind == 0 {
+            let absolute = entry[40] & 1 == 1;
+            let now = view.world.clock.elapsed(work);
+            let now = if entry[16] == 0 {
+                Clock::calendar(now)
+            } else {
+                now
+            };
+            let timeout = number(24);
+            wait = wait.min(if absolute {
+                timeout.saturating_sub(now)
+            } else {
+                timeout
+            });
+        } else {
+            wait = 0;
+        }
+        let mut event = [0_u8; 32];
+        event[..8].copy_from_slice(&entry[..8]);
+        event[10] = kind;
+        view.write(events.wrapping_add(index * 32), &event)?;
+    }
+    view.world.clock.skip(wait);
+    view.write_u32(ready, count as u32)
+}

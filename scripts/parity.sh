@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Whether the engine computes what transformers computes; not part of test.sh, since it installs torch (5 GB on Linux) into the cache folder.
+#   1. remakes tests/golden/smollm2.json and compares it with the committed one;
+#   2. runs `rapid generate` on the same prompts, and compares tokens and log-probabilities with transformers';
+#   3. trains for one update, loads the checkpoint in transformers, and compares the same with the trained weights.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
+source "$(dirname "$0")/prerequisites.sh"
+
+bin=${CARGO_TARGET_DIR:-target}/release
+golden=tests/golden/smollm2.json
+home=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}
+venv=$home/parity
+work=$(mktemp -d)
+verifier=
+trap '[ -z "$verifier" ] || kill "$verifier" 2>/dev/null; rm -rf "$work"' EXIT
+
+echo "== torch and transformers in $venv" >&2
+if ! "$venv/bin/python" -c 'import torch, transformers, gguf' 2>/dev/null; then
+  python3 -m venv "$venv"
+fi
+"$venv/bin/pip" install --quiet --no-compile --requirement scripts/parity/requirements.txt
+export HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error
+python() {
+  nice -n 10 "$venv/bin/python" "$@"
+}
+
+cargo build --release --locked
+"$bin/rapid" fetch model:smollm2-135m-instruct
+model=$(find "$home/models/smollm2-135m-instruct" -name '*.gguf')
+
+echo "== golden values" >&2
+python scripts/parity/golden.py "$model" "$work/golden.json"
+python scripts/parity/compare.py golden "$golden" "$work/golden.json"
+
+echo "== the engine" >&2
+python scripts/parity/compare.py prompts "$golden" >"$work/prompts.jsonl"
+generate() {
+  "$bin/rapid" generate --model "$1" --prompts "$work/prompts.jsonl" --max-tokens 32 --temperature 0 --logprobs --out "$2"
+}
+generate "$model" "$work/model.jsonl"
+python scripts/parity/compare.py model "$model" "$golden" "$work/model.jsonl"
+
+echo "== a trained checkpoint" >&2
+"$bin/rapid-verifier" serve --listen 127.0.0.1:0 --set code.sandbox=none --set cache.disk=false >"$work/verifier.txt" &
+verifier=$!
+until url=$(sed -n 's/^listening on //p' "$work/verifier.txt") && [ -n "$url" ]; do
+  kill -0 "$verifier"
+  sleep 0.1
+done
+# A learning rate that moves the weights far enough to tell them from the model's own.
+"$bin/rapid" train --recipe quickstart --verifier "$url" --out "$work/run" \
+  --set run.updates=1 --set algorithm.h=1 --set algorithm.n_step=64 --set eval.samples=0 --set optimiser.lr=1e-4
+checkpoint=$work/run/checkpoints/step-1
+generate "$checkpoint" "$work/checkpoint.jsonl"
+if cmp --silent "$work/model.jsonl" "$work/checkpoint.jsonl"; then
+  echo "error: the update left the weights as they were, so the checkpoint shows nothing" >&2
+  exit 1
+fi
+python scripts/parity/compare.py model "$checkpoint" "$golden" "$work/checkpoint.jsonl"

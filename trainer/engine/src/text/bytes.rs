@@ -1,0 +1,39 @@
+//! A tokenizer for tests: every byte is a token, its id the byte's value; 256 is the special token `<|end|>`.
+
+use serde_json::{Map, Value, json};
+
+use super::Tokenizer;
+
+/// How byte-level BPE writes a byte (GPT-2's table): itself where it is printable, else a character from U+0100 on.
+pub(crate) fn written(byte: u8) -> char {
+    let printable = |b: &u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
+    if printable(&byte) {
+        return char::from(byte);
+    }
+    let before = (0..byte).filter(|b| !printable(b)).count();
+    char::from_u32(256 + before as u32).expect("a letter of Latin Extended-A")
+}
+
+/// All tokens, by id.
+pub(crate) fn vocabulary() -> Vec<String> {
+    let bytes = (0..=255u8).map(|byte| written(byte).to_string());
+    bytes.chain(["<|end|>".to_owned()]).collect()
+}
+
+pub(crate) fn tokenizer() -> Tokenizer {
+    let vocabulary: Map<String, Value> = vocabulary()
+        .into_iter()
+        .zip((0..).map(|id: u32| json!(id)))
+        .collect();
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    let json = json!({
+        "version": "1.0",
+        "added_tokens": [{"id": 256, "content": "<|end|>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
+        "normalizer": null,
+        "pre_tokenizer": byte_level,
+        "post_processor": null,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+    });
+    Tokenizer::from_json(&json.to_string()).expect("a tokenizer in Hugging Face's form")
+}

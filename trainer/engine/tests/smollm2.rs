@@ -1,0 +1,344 @@
+//! The engine on SmolLM2-135M-Instruct's real weights.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use engine::{
+    AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, Group, Sampling,
+};
+
+/// The model's folder in the cache. Other tests fetch nothing either: a test that needs a download is run after one.
+fn folder() -> PathBuf {
+    let home = std::env::var_os("RAPID_HOME").map_or_else(
+        || {
+            std::env::var_os("XDG_CACHE_HOME")
+                .map_or_else(
+                    || std::env::home_dir().unwrap().join(".cache"),
+                    PathBuf::from,
+                )
+                .join("rapid")
+        },
+        PathBuf::from,
+    );
+    let folder = home.join("models/smollm2-135m-instruct");
+    assert!(
+        folder.is_dir(),
+        "{} does not exist; run `rapid fetch model:smollm2-135m-instruct`",
+        folder.display()
+    );
+    folder
+}
+
+fn open(options: EngineOptions) -> Engine {
+    Engine::open(&folder(), options).unwrap()
+}
+
+/// One engine for all tests that leave its weights alone.
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+    open(EngineOptions {
+        device: Device::Cpu,
+        ..EngineOptions::default()
+    })
+});
+
+fn request(engine: &Engine, prompt: &str, seeds: &[u64], max_tokens: usize) -> GenerateRequest {
+    GenerateRequest {
+        prompt: engine.encode(prompt, true).unwrap().into(),
+        seeds: seeds.to_vec(),
+        sampling: Sampling::default(),
+        max_tokens,
+        stop_tokens: engine.stop_tokens(),
+        stop_strings: vec![],
+    }
+}
+
+fn generate(
+    engine: &Engine,
+    requests: Vec<GenerateRequest>,
+) -> BTreeMap<(usize, usize), Completion> {
+    let completions = engine.generate(requests).into_iter().map(Result::unwrap);
+    completions.map(|c| ((c.request, c.sample), c)).collect()
+}
+
+fn chat(engine: &Engine, question: &str) -> String {
+    engine
+        .chat_prompt(&[("user".to_owned(), question.to_owned())])
+        .unwrap()
+}
+
+#[test]
+fn it_knows_the_capital_of_france() {
+    let prompt = chat(&ENGINE, "What is the capital of France?");
+    let greedy = GenerateRequest {
+        sampling: Sampling::greedy(),
+        ..request(&ENGINE, &prompt, &[0], 32)
+    };
+    let done = generate(&ENGINE, vec![greedy]).remove(&(0, 0)).unwrap();
+    assert!(done.text.contains("Paris"), "{}", done.text);
+    assert_eq!(done.finish, Finish::Stop);
+    assert_eq!(done.tokens.last(), Some(&2));
+    assert!(!done.text.contains("<|im_end|>"));
+}
+
+#[test]
+fn texts_come_back_from_their_tokens() {
+    for text in [
+        "plain words, and 1234 digits",
+        "  leading blanks\n\n\tand tabs ",
+        "ünïcode — 漢字 🦀🦀",
+        "def f(x):\r\n    return x ** 2",
+        "",
+    ] {
+        let tokens = ENGINE.encode(text, false).unwrap();
+        assert_eq!(ENGINE.decode(&tokens).unwrap(), text);
+    }
+    // Every digit is a token of its own.
+    assert_eq!(ENGINE.encode("1234567", false).unwrap().len(), 7);
+}
+
+#[test]
+fn special_tokens_are_read_only_where_that_is_asked_for() {
+    assert_eq!(ENGINE.encode("<|im_end|>", true).unwrap(), [2]);
+    let literal = ENGINE.encode("<|im_end|>", false).unwrap();
+    assert!(literal.len() > 1);
+    assert_eq!(ENGINE.decode(&literal).unwrap(), "<|im_end|>");
+    assert_eq!(ENGINE.decode(&[2]).unwrap(), "");
+}
+
+#[test]
+fn the_chat_template_adds_the_models_own_system_prompt() {
+    assert_eq!(
+        chat(&ENGINE, "Hi"),
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    );
+}
+
+/// Requests whose samples end at different times.
+fn mixed(engine: &Engine) -> Vec<GenerateRequest> {
+    let prompts = [
+        "Once upon a time",
+        "The three primary colours are",
+        "def fibonacci(n):\n",
+        "A list of numbers: 1, 2, 3,",
+    ];
+    let lengths = [20, 3, 13, 34];
+    let requests = prompts.iter().zip(lengths).enumerate();
+    requests
+        .map(|(i, (prompt, length))| {
+            let seeds: Vec<u64> = (0..5).map(|s| 1000 * i as u64 + s).collect();
+            request(engine, prompt, &seeds, length)
+        })
+        .collect()
+}
+
+fn assert_same(a: &Completion, b: &Completion) {
+    assert_eq!(a.tokens, b.tokens);
+    assert_eq!((&a.text, a.finish), (&b.text, b.finish));
+    for (x, y) in a.logp.iter().zip(&b.logp) {
+        assert!((x - y).abs() < 1e-4, "{x} {y}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_sample_alone_and_in_a_batch() {
+    let requests = mixed(&ENGINE);
+    let together = generate(&ENGINE, requests.clone());
+    assert_eq!(together.len(), 20);
+    for (number, sample) in [(0, 0), (0, 3), (2, 1), (3, 4)] {
+        let alone = GenerateRequest {
+            seeds: vec![requests[number].seeds[sample]],
+            ..requests[number].clone()
+        };
+        let alone = generate(&ENGINE, vec![alone]);
+        assert_same(&alone[&(0, 0)], &together[&(number, sample)]);
+    }
+    let tokens: Vec<_> = together.values().map(|c| &c.tokens).collect();
+    assert!(tokens.iter().filter(|t| **t == tokens[0]).count() == 1);
+}
+
+#[test]
+fn samples_that_a_small_cache_interrupts_are_the_same() {
+    let roomy = generate(&ENGINE, mixed(&ENGINE));
+    let tight = open(EngineOptions {
+        device: Device::Cpu,
+        kv_tokens: Some(64),
+        max_sequences: Some(6),
+        ..EngineOptions::default()
+    });
+    let tight = generate(&tight, mixed(&ENGINE));
+    assert_eq!(tight.len(), roomy.len());
+    for (key, completion) in &tight {
+        assert_same(completion, &roomy[key]);
+    }
+}
+
+#[test]
+fn log_probabilities_of_sampled_tokens_are_those_of_score() {
+    for temperature in [1.0, 0.7] {
+        let requests: Vec<_> = mixed(&ENGINE)
+            .into_iter()
+            .map(|r| GenerateRequest {
+                sampling: Sampling {
+                    temperature,
+                    ..Sampling::default()
+                },
+                ..r
+            })
+            .collect();
+        let completions = generate(&ENGINE, requests.clone());
+        let groups: Vec<Group> = requests
+            .iter()
+            .enumerate()
+            .map(|(i, request)| Group {
+                prompt: Arc::clone(&request.prompt),
+                completions: (0..request.seeds.len())
+                    .map(|s| completions[&(i, s)].tokens.clone())
+                    .collect(),
+            })
+            .collect();
+        let scored = ENGINE.score(groups, temperature).unwrap();
+        assert_eq!(scored.len(), completions.len());
+        for (completion, stats) in completions.values().zip(&scored) {
+            assert_eq!(completion.logp.len(), stats.logp.len());
+            for (a, b) in completion.logp.iter().zip(&stats.logp) {
+                assert!((a - b).abs() < 1e-4, "{a} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stop_string_ends_a_completion_even_across_tokens() {
+    let prompt = "Count: one, two, three, four,";
+    let greedy = |stop_strings: &[&str]| {
+        let request = GenerateRequest {
+            sampling: Sampling::greedy(),
+            stop_strings: stop_strings.iter().map(|s| (*s).to_owned()).collect(),
+            ..request(&ENGINE, prompt, &[0], 40)
+        };
+        generate(&ENGINE, vec![request]).remove(&(0, 0)).unwrap()
+    };
+    let free = greedy(&[]);
+    // Parts of two words: the last letters of one, the first of the next.
+    let words: Vec<&str> = free.text.split_inclusive(' ').collect();
+    let (first, second) = (words[1], words[2]);
+    let stop = format!("{}{}", &first[first.len() - 2..], &second[..2]);
+    let stopped = greedy(&[&stop]);
+    assert_eq!(stopped.finish, Finish::Stop);
+    assert_eq!(stopped.text, free.text[..free.text.find(&stop).unwrap()]);
+    assert!(free.tokens.starts_with(&stopped.tokens));
+    assert!(stopped.tokens.len() < free.tokens.len());
+}
+
+#[test]
+fn requests_that_cannot_be_served_are_refused_in_words() {
+    let good = request(&ENGINE, "Hello", &[0], 4);
+    let bad = [
+        (
+            GenerateRequest {
+                prompt: Arc::from([]),
+                ..good.clone()
+            },
+            "no tokens",
+        ),
+        (
+            GenerateRequest {
+                prompt: Arc::from([49152]),
+                ..good.clone()
+            },
+            "vocabulary of 49152",
+        ),
+        (
+            GenerateRequest {
+                prompt: vec![5; 8192].into(),
+                ..good.clone()
+            },
+            "context of 8192",
+        ),
+        (
+            GenerateRequest {
+                max_tokens: 0,
+                ..good.clone()
+            },
+            "max_tokens is 0",
+        ),
+        (
+            GenerateRequest {
+                sampling: Sampling {
+                    temperature: f32::NAN,
+                    ..Sampling::default()
+                },
+                ..good.clone()
+            },
+            "temperature",
+        ),
+    ];
+    for (request, words) in bad {
+        let replies: Vec<_> = ENGINE
+            .generate(vec![good.clone(), request])
+            .into_iter()
+            .collect();
+        assert_eq!(replies.len(), 1);
+        let error = replies[0].as_ref().unwrap_err().to_string();
+        assert!(
+            error.contains(words) && error.contains("request 1"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn dropping_the_receiver_cancels_what_is_left() {
+    let mut requests: Vec<_> = (1..4)
+        .map(|length| request(&ENGINE, "Hello", &[0], length))
+        .collect();
+    requests.push(request(&ENGINE, "Once upon a time", &[1; 64], 4000));
+    let receiver = ENGINE.generate(requests);
+    assert!(receiver.recv().unwrap().is_ok());
+    drop(receiver);
+    // A run to the end would take hours.
+    let after = generate(&ENGINE, vec![request(&ENGINE, "Hello", &[0], 2)]);
+    assert_eq!(after.len(), 1);
+}
+
+#[test]
+fn a_panic_in_the_worker_is_told_to_every_caller() {
+    let engine = open(EngineOptions::default());
+    let groups = vec![Group {
+        prompt: Arc::from([1, 2]),
+        completions: vec![vec![3, 4]],
+    }];
+    let adamw = AdamW {
+        lr: 1e-5,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: 1.0,
+    };
+    let stepper = {
+        let (engine, groups) = (engine.clone(), groups.clone());
+        let objective = Box::new(|_: &[_]| panic!("an objective with a bug"));
+        std::thread::spawn(move || engine.step(groups, 1.0, objective, adamw))
+    };
+    assert!(
+        stepper
+            .join()
+            .unwrap()
+            .unwrap_err()
+            .to_string()
+            .contains("stopped")
+    );
+    assert!(engine.score(groups, 1.0).is_err());
+    let replies: Vec<_> = engine
+        .generate(vec![request(&engine, "Hello", &[0], 2)])
+        .into_iter()
+        .collect();
+    assert!(matches!(
+        replies.as_slice(),
+        [Err(engine::EngineError::Stopped)]
+    ));
+}

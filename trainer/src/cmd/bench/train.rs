@@ -1,0 +1,42 @@
+//! Training.
+
+use std::time::Instant;
+
+use engine::{AdamW, Engine, Group, TokenStats};
+
+use super::rollout::prompt;
+use super::{Figures, Options};
+
+/// Forward, gradient of the input, gradient of the weight: multiply and add, each once a weight and token. What is recomputed is not counted.
+const FLOP_PER_WEIGHT: f64 = 6.0;
+const STEPS: usize = 2;
+
+pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
+    // Memory is planned and touched by the first step.
+    step(engine, options)?;
+    let started = Instant::now();
+    for _ in 0..STEPS {
+        step(engine, options)?;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(Figures::of("training", engine, options, seconds / STEPS as f64, FLOP_PER_WEIGHT))
+}
+
+fn step(engine: &Engine, options: &Options) -> anyhow::Result<()> {
+    let groups = (0..options.prompts)
+        .map(|number| Group {
+            prompt: prompt(engine, options.prompt_tokens, number),
+            completions: (0..options.samples)
+                .map(|sample| prompt(engine, options.tokens, options.prompts + number * options.samples + sample).to_vec())
+                .collect(),
+        })
+        .collect();
+    // A gradient of ordinary size in every token; the weights hardly move.
+    let objective = Box::new(|stats: &[TokenStats]| {
+        let count = stats.len() as f32;
+        Ok(stats.iter().map(|s| s.logp.iter().map(|logp| -0.01 * logp.signum() / count).collect()).collect())
+    });
+    let adamw = AdamW { lr: 1e-9, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0, clip_norm: 1.0 };
+    engine.step(groups, 1.0, objective, adamw)?;
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! `rapid doctor`: what works here, what does not, and what to do about it.
+
+mod machine;
+mod model;
+mod services;
+
+use std::fmt::Write as _;
+
+use anyhow::bail;
+use serde::Serialize;
+
+use super::args::DeviceArgs;
+
+/// Say what works here: processor, memory, cache folder, artifacts, verifier, model
+///
+/// Prints a line a check, with the remedy where one is needed; exits 1 where something fails.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rapid doctor
+  rapid doctor --verifier http://127.0.0.1:8700
+  rapid doctor --model smollm2-135m-instruct")]
+pub(crate) struct Args {
+    /// Load this model, let it speak, and check that sampling and training see the same probabilities
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Ask this verifier what it can judge
+    #[arg(long, value_name = "URL", env = "RAPID_VERIFIER")]
+    verifier: Option<String>,
+    /// Print the checks as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// Works, but not everything will, or not as well.
+    Warn,
+    Fail,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Check {
+    state: State,
+    what: String,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Check {
+    fn ok(what: &str, found: impl Into<String>) -> Self {
+        Self { state: State::Ok, what: what.into(), found: found.into(), remedy: None }
+    }
+
+    fn warn(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { state: State::Warn, what: what.into(), found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn fail(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { state: State::Fail, what: what.into(), found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut checks = machine::checks(args.device.threads);
+    checks.extend(services::artifacts());
+    if let Some(url) = &args.verifier {
+        checks.extend(super::block_on(async { Ok(services::verifier(url).await) })?);
+    }
+    if let Some(name) = &args.model {
+        checks.extend(model::checks(name, &args.device));
+    }
+    if args.json {
+        super::print(&(serde_json::to_string_pretty(&checks)? + "\n"))?;
+    } else {
+        super::print(&told(&checks))?;
+    }
+    match checks.iter().filter(|check| check.state == State::Fail).count() {
+        0 => Ok(()),
+        1 => bail!("a check failed; its line says what to do"),
+        failed => bail!("{failed} checks failed; their lines say what to do"),
+    }
+}
+
+fn told(checks: &[Check]) -> String {
+    let width = checks.iter().map(|check| check.what.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    for check in checks {
+        let state = match check.state {
+            State::Ok => "ok  ",
+            State::Warn => "warn",
+            State::Fail => "FAIL",
+        };
+        let _ = writeln!(out, "{state}  {:<width$}  {}", check.what, check.found);
+        if let Some(remedy) = &check.remedy {
+            let _ = writeln!(out, "      {:<width$}  → {remedy}", "");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_was_found_and_what_to_do() {
+        let checks = [
+            Check::ok("memory", "15.2 GiB free of 16.0"),
+            Check::warn("sandbox:python-wasi", "not fetched", "rapid fetch sandbox:python-wasi"),
+            Check::fail("verifier", "connection refused", "start one with rapid-verifier serve"),
+        ];
+        insta::assert_snapshot!(told(&checks));
+    }
+}

@@ -1,0 +1,86 @@
+//! Processor, threads, memory, cache folder.
+
+use std::fs;
+
+use datasets::fetch;
+
+use super::Check;
+
+/// Training a model of 135 million weights in f32 takes about this much: weights, gradients, moments, activations.
+const COMFORTABLE_GIB: f64 = 4.0;
+
+pub(super) fn checks(threads: Option<usize>) -> Vec<Check> {
+    let mut checks = vec![processor(), thread_count(threads)];
+    checks.extend(memory());
+    checks.push(cache_folder());
+    checks
+}
+
+fn processor() -> Check {
+    let name = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let features = instructions();
+    if cfg!(target_arch = "x86_64") && !(features.contains(&"avx2") && features.contains(&"fma")) {
+        return Check::warn("processor", format!("{name}, without AVX2 and FMA"), "training works here, several times slower than on a processor made since 2014");
+    }
+    Check::ok("processor", if features.is_empty() { name } else { format!("{name} ({})", features.join(", ")) })
+}
+
+/// Those of the instruction sets that matter which this processor has.
+fn instructions() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    let all = [
+        ("avx2", std::arch::is_x86_feature_detected!("avx2")),
+        ("fma", std::arch::is_x86_feature_detected!("fma")),
+        ("avx512f", std::arch::is_x86_feature_detected!("avx512f")),
+        ("avx512bf16", std::arch::is_x86_feature_detected!("avx512bf16")),
+    ];
+    #[cfg(target_arch = "aarch64")]
+    let all = [("neon", std::arch::is_aarch64_feature_detected!("neon")), ("fp16", std::arch::is_aarch64_feature_detected!("fp16"))];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let all: [(&'static str, bool); 0] = [];
+    all.into_iter().filter(|(_, here)| *here).map(|(name, _)| name).collect()
+}
+
+fn thread_count(asked: Option<usize>) -> Check {
+    let here = std::thread::available_parallelism().map_or(1, usize::from);
+    match asked {
+        Some(asked) if asked > here => {
+            Check::warn("threads", format!("{asked} asked for, {here} processors"), format!("more threads than processors wait for each other; give --threads {here}"))
+        }
+        Some(asked) => Check::ok("threads", format!("{asked} of {here}")),
+        None => Check::ok("threads", here.to_string()),
+    }
+}
+
+fn memory() -> Option<Check> {
+    let gib = |name| -> Option<f64> {
+        let kib: f64 = field("/proc/meminfo", name)?.split_whitespace().next()?.parse().ok()?;
+        Some(kib / 1024.0 / 1024.0)
+    };
+    let (free, all) = (gib("MemAvailable")?, gib("MemTotal")?);
+    let found = format!("{free:.1} GiB free of {all:.1}");
+    Some(if free < COMFORTABLE_GIB {
+        Check::warn("memory", found, format!("training the smallest model takes about {COMFORTABLE_GIB} GiB; close other programs, or lower engine.pack_tokens"))
+    } else {
+        Check::ok("memory", found)
+    })
+}
+
+fn cache_folder() -> Check {
+    let home = fetch::home();
+    let found = home.display().to_string();
+    let tried = fs::create_dir_all(&home).and_then(|()| tempfile::tempfile_in(&home));
+    match tried {
+        Ok(_) => Check::ok("cache folder", found),
+        Err(error) => Check::fail("cache folder", format!("{found} cannot be written: {error}"), "set RAPID_HOME to a folder that you may write to"),
+    }
+}
+
+/// The value of the first `name: value` line of a file.
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}

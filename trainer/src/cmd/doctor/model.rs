@@ -1,0 +1,68 @@
+//! A model: does it load, does it speak, and do sampling and training see the same probabilities?
+
+use std::sync::Arc;
+
+use engine::{Engine, GenerateRequest, Group, Sampling};
+
+use super::Check;
+use crate::cmd::args::{DeviceArgs, open_model};
+use crate::cmd::paragraph;
+
+const PROMPT: &str = "The capital of France is";
+const TOKENS: usize = 24;
+/// Sampling and training are two passes over the same numbers in another order; more than rounding apart, weights of 1 would not be 1.
+const TOLERANCE: f32 = 1e-3;
+
+pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
+    let engine = match open_model(name, device) {
+        Ok(engine) => engine,
+        Err(error) => return vec![Check::fail("model", paragraph(&error), "give a GGUF file, a Hugging Face folder, or a name that rapid fetch lists")],
+    };
+    let info = engine.info();
+    let mut checks = vec![Check::ok(
+        "model",
+        format!(
+            "{name}: {}, {:.1} M weights, context {}, vocabulary {}, on {}",
+            info.architecture,
+            info.parameters as f64 / 1e6,
+            info.context,
+            info.vocabulary,
+            info.device
+        ),
+    )];
+    match speak(&engine) {
+        Ok(spoken) => checks.extend(spoken),
+        Err(error) => checks.push(Check::fail("generation", paragraph(&error), "the file may be damaged: fetch it again")),
+    }
+    checks
+}
+
+fn speak(engine: &Engine) -> anyhow::Result<[Check; 2]> {
+    let prompt: Arc<[u32]> = engine.encode(PROMPT, true)?.into();
+    let request = GenerateRequest {
+        prompt: prompt.clone(),
+        seeds: vec![0],
+        sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+        max_tokens: TOKENS,
+        stop_tokens: engine.stop_tokens(),
+        stop_strings: Vec::new(),
+    };
+    let completion = engine.generate(vec![request]).recv()??;
+    let group = Group { prompt, completions: vec![completion.tokens.clone()] };
+    let scored = engine.score(vec![group], 1.0)?;
+    let apart = scored
+        .iter()
+        .flat_map(|stats| &stats.logp)
+        .zip(&completion.logp)
+        .map(|(train, sample)| (train - sample).abs())
+        .fold(0.0, f32::max);
+    let figure = format!("log-probabilities of sampling and training at most {apart:.1e} apart");
+    Ok([
+        Check::ok("generation", format!("{:?}", format!("{PROMPT}{}", completion.text))),
+        if apart <= TOLERANCE {
+            Check::ok("probabilities", figure)
+        } else {
+            Check::fail("probabilities", figure, "importance weights would be wrong: please report this with the model's name")
+        },
+    ])
+}

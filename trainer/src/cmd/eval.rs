@@ -1,0 +1,276 @@
+//! `rapid eval`: Pass@k of a model on a data set, judged by a verifier.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::ValueEnum;
+use datasets::Task;
+use engine::Sampling;
+use serde::Serialize;
+use trainer::aside::Aside;
+use trainer::config;
+use trainer::data::{Asking, Prompt};
+use trainer::eval::{self, Evaluation, PassAt, Settings, Summary};
+use trainer::policy::Policy;
+use trainer::reward::RewardClient;
+use trainer::rollout::{Drawing, RolloutError, Tally};
+use trainer::stop::Stop;
+
+use super::{Interrupted, Usage};
+use super::args::{DeviceArgs, VerifierArgs, open_model, positive, probability, temperature};
+use super::bar::bar;
+
+/// Evaluate Pass@k of a model on a data set, judged by a verifier
+///
+/// Draws samples of each task, has them judged as they finish, and prints the unbiased Pass@k with its 95% interval over tasks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rapid eval --model smollm2-135m-instruct --dataset starter-math --max-tokens 10 --verifier http://127.0.0.1:8700
+  rapid eval --model runs/a/checkpoints/best --dataset gsm8k --limit 200 -n 8 --k 1,8 --out samples.jsonl --verifier http://127.0.0.1:8700
+  rapid eval --model m.gguf --dataset mbppplus --data-dir data --temperature 0 -n 1 --k 1 --json --verifier http://127.0.0.1:8700")]
+pub(crate) struct Args {
+    /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
+    #[arg(long, value_name = "MODEL")]
+    model: String,
+    /// A data set's name, or a path to a .jsonl file
+    #[arg(long, value_name = "NAME")]
+    dataset: String,
+    #[command(flatten)]
+    verifier: VerifierArgs,
+    /// Samples a task
+    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = positive)]
+    samples: usize,
+    /// The k of each Pass@k, at most n [default: 1 and n]
+    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = positive)]
+    k: Vec<usize>,
+    /// Sampling temperature; 0 is greedy
+    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = temperature)]
+    temperature: f32,
+    /// Keep the likeliest tokens whose probabilities first reach this
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = probability)]
+    top_p: f32,
+    /// Keep the likeliest so many tokens; 0 keeps all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    top_k: usize,
+    /// Most tokens of a completion, the end token included
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = positive)]
+    max_tokens: usize,
+    /// Where the samples go, one a line, with prompt, completion and verdict
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// A folder of data sets, as DIR/gsm8k/eval.jsonl
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Which part of the data set
+    #[arg(long, value_enum, default_value_t = Part::Eval)]
+    split: Part,
+    /// Evaluate the first so many tasks only
+    #[arg(long, value_name = "N", value_parser = positive)]
+    limit: Option<usize>,
+    /// Decides every sample; two models under one seed draw from the same stream
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Prompt template: the data set's own (auto), a built-in one's name, or a file
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    template: String,
+    /// Put the prompt into the model's chat template, as the user's message
+    #[arg(long)]
+    chat: bool,
+    /// A text that ends a completion, instead of the template's; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Print the figures as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Part {
+    /// Held-out tasks
+    Eval,
+    /// Training tasks
+    Train,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let settings = settings(args)?;
+    let dataset = datasets::open(&args.dataset, args.data_dir.as_deref())?;
+    let rewards = RewardClient::new(&args.verifier.settings())?;
+    let mut out = args.out.as_deref().map(create).transpose()?;
+    let evaluation = super::block_on(async {
+        rewards.start(&args.dataset, &dataset).await?;
+        let engine: Arc<dyn Policy> = Arc::new(tokio::task::block_in_place(|| open_model(&args.model, &args.device))?);
+        let mut tasks = match args.split {
+            Part::Eval => dataset.eval,
+            Part::Train => dataset.train,
+        };
+        tasks.truncate(args.limit.unwrap_or(usize::MAX));
+        let (prompts, settings) = tokio::task::block_in_place(|| prompts(args, settings, engine.as_ref(), tasks))?;
+        let stop = Stop::on_ctrl_c();
+        let bar = bar((prompts.len() * args.samples) as u64, "samples");
+        let mut watch = |tally: &Tally| {
+            bar.set_position(tally.drawn as u64);
+            bar.set_message(format!("{:.0} tokens/s", tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3)));
+        };
+        let evaluation = eval::evaluate(&engine, &rewards, &prompts, &settings, &stop, &mut watch).await;
+        bar.finish_and_clear();
+        match evaluation {
+            Err(RolloutError::Stopped) => Err(Interrupted.into()),
+            other => Ok(other?),
+        }
+    })?;
+    if let (Some(file), Some(path)) = (out.take(), &args.out) {
+        write_samples(file, &evaluation).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    super::print(&shown(args, &evaluation)?)
+}
+
+fn settings(args: &Args) -> anyhow::Result<Settings> {
+    let k = match &args.k[..] {
+        [] if args.samples > 1 => vec![1, args.samples],
+        [] => vec![1],
+        given => given.to_vec(),
+    };
+    if let Some(k) = k.iter().find(|k| **k > args.samples) {
+        return Err(Usage(format!("Pass@{k} needs at least {k} samples a task; give -n {k} or leave {k} out of --k")).into());
+    }
+    Ok(Settings {
+        samples: args.samples,
+        k,
+        seed: args.seed,
+        drawing: Drawing {
+            sampling: Sampling { temperature: args.temperature, top_p: args.top_p, top_k: args.top_k, ..Sampling::default() },
+            max_tokens: args.max_tokens,
+            stop_strings: Vec::new(),
+        },
+        any_form: true,
+    })
+}
+
+/// The prompts, those that fill the model's context left out with a warning, and the settings with the template's stop strings.
+fn prompts(args: &Args, mut settings: Settings, policy: &dyn Policy, tasks: Vec<Task>) -> anyhow::Result<(Vec<Arc<Prompt>>, Settings)> {
+    let asking = Asking::new(&config::Data {
+        dataset: args.dataset.clone(),
+        template: args.template.clone(),
+        chat: args.chat,
+        stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
+        ..config::Data::default()
+    })?;
+    settings.drawing.stop_strings = asking.stop_strings().to_vec();
+    let all = tasks.len();
+    let mut prompts = Vec::with_capacity(all);
+    for task in tasks {
+        let prompt = asking.prompt(policy, &Arc::new(task))?;
+        if (1..policy.context()).contains(&prompt.tokens.len()) {
+            prompts.push(Arc::new(prompt));
+        }
+    }
+    if prompts.len() < all {
+        eprintln!("warning: {} of {all} tasks are left out, since their prompts fill the model's context", all - prompts.len());
+    }
+    if prompts.is_empty() {
+        bail!("the data set {} has no tasks to evaluate in this split", args.dataset);
+    }
+    Ok((prompts, settings))
+}
+
+fn create(path: &Path) -> anyhow::Result<Aside> {
+    Aside::create(path).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn write_samples(mut file: Aside, evaluation: &Evaluation) -> std::io::Result<()> {
+    for record in &evaluation.records {
+        serde_json::to_writer(&mut file, record)?;
+        file.write_all(b"\n")?;
+    }
+    file.finish()
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Figures<'a> {
+    model: &'a str,
+    dataset: &'a str,
+    split: Part,
+    samples_per_task: usize,
+    temperature: f32,
+    seed: u64,
+    #[serde(flatten)]
+    summary: &'a Summary,
+    inference_s: f64,
+    verify_s: f64,
+}
+
+fn shown(args: &Args, evaluation: &Evaluation) -> anyhow::Result<String> {
+    let k = settings(args)?.k;
+    let summary = evaluation.summary(&k);
+    if args.json {
+        let figures = Figures {
+            model: &args.model,
+            dataset: &args.dataset,
+            split: args.split,
+            samples_per_task: args.samples,
+            temperature: args.temperature,
+            seed: args.seed,
+            summary: &summary,
+            inference_s: evaluation.inference.as_secs_f64(),
+            verify_s: evaluation.verify.as_secs_f64(),
+        };
+        return Ok(serde_json::to_string_pretty(&figures)? + "\n");
+    }
+    let head = format!("{} on {}, {} tasks, {} samples each, temperature {}", args.model, args.dataset, summary.tasks, args.samples, args.temperature);
+    Ok(table(&head, &summary))
+}
+
+fn table(head: &str, summary: &Summary) -> String {
+    let mut out = format!("{head}\n\n");
+    let mut passes = |passes: &[PassAt], suffix: &str| {
+        for pass in passes {
+            let label = format!("Pass@{}{suffix}", pass.k);
+            let e = pass.estimate;
+            let _ = writeln!(
+                out,
+                "  {label:<22} {:>6.1}%   95% interval {:.1}% to {:.1}%",
+                100.0 * e.mean,
+                100.0 * e.low,
+                100.0 * e.high
+            );
+        }
+    };
+    passes(&summary.pass, "");
+    passes(&summary.any_form, ", any form");
+    let _ = writeln!(out, "  {:<22} {:>6.1}", "mean length, tokens", summary.mean_tokens);
+    let _ = writeln!(out, "  {:<22} {:>6.1}%", "cut off at the limit", 100.0 * summary.truncated);
+    if summary.masked > 0 {
+        let _ = writeln!(out, "  {:<22} {:>6}    they count neither as right nor as wrong", "without a verdict", summary.masked);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainer::passk::Estimate;
+
+    #[test]
+    fn the_table_says_what_was_measured() {
+        let pass = |k, mean, low, high| PassAt { k, estimate: Estimate { mean, low, high, tasks: 48 } };
+        let summary = Summary {
+            tasks: 48,
+            samples: 382,
+            masked: 2,
+            pass: vec![pass(1, 0.1875, 0.12, 0.2593), pass(8, 0.4167, 0.2917, 0.5625)],
+            any_form: vec![pass(1, 0.19, 0.12, 0.26)],
+            mean_tokens: 6.12,
+            truncated: 0.1016,
+        };
+        insta::assert_snapshot!(table("m.gguf on starter-math, 48 tasks, 8 samples each, temperature 0.9", &summary));
+    }
+}

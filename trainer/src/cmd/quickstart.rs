@@ -1,0 +1,183 @@
+//! `rapid quickstart`: a small model, a verifier, a training run, and what it changed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use datasets::fetch::{self, Kind, Terminal};
+use trainer::config::{self, Config};
+use trainer::report::{self, Comparison, RunData};
+use trainer::run::{self, Ended, Launch, Progress, Target};
+use trainer::stop::Stop;
+
+use super::Interrupted;
+use super::args::positive;
+use super::verifier_process::VerifierProcess;
+
+const RECIPE: &str = "quickstart";
+const SANDBOX: &str = "python-wasi";
+
+/// Fetch a small model, start a verifier, train, evaluate before and after, and report
+///
+/// Trains SmolLM2-135M-Instruct with the built-in recipe `quickstart` on arithmetic and word problems, with rewards from a verifier that runs
+/// beside it for as long as this takes: some minutes on two cores. Ctrl-C ends it cleanly; --resume goes on from there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rapid quickstart
+  rapid quickstart --seed 2 --out runs/second
+  rapid quickstart --resume runs/second            go on with a run that was stopped")]
+pub(crate) struct Args {
+    /// Decides the order of the tasks and every sample
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// The run folder [default: runs/quickstart, or runs/quickstart-2 … where that is taken]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Optimiser updates [default: the recipe's]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    updates: Option<usize>,
+    /// Threads [default: one a physical processor]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    threads: Option<usize>,
+    /// Go on with a run that was stopped
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["out", "updates", "seed"])]
+    resume: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    super::block_on(quickstart(args))
+}
+
+async fn quickstart(args: &Args) -> anyhow::Result<()> {
+    let stop = Stop::on_ctrl_c();
+    // What cannot be is said before anything is fetched.
+    let program = VerifierProcess::program()?;
+    let mut config = resolve(args)?;
+    let target = match &args.resume {
+        Some(run) => Target::Resume(run.clone()),
+        None => Target::New(args.out.clone().unwrap_or_else(free_folder)),
+    };
+    let folder = match &target {
+        Target::New(folder) | Target::Resume(folder) => folder.clone(),
+    };
+    let stopped = tokio::select! {
+        fetched = fetch_all(&config) => { fetched?; false }
+        () = stop.wait() => true,
+    };
+    if stopped {
+        eprintln!("stopped before training began; what was downloaded is kept");
+        return Err(Interrupted.into());
+    }
+    std::fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let verifier = VerifierProcess::start(&program, &folder.join("verifier.log")).await?;
+    eprintln!("the verifier listens on {}", verifier.url());
+    config.verifier.url = Some(verifier.url().to_owned());
+
+    let progress = Progress::on_stderr();
+    let launched = run::launch(Launch { config, data_dir: None, target, stop, progress }).await;
+    drop(verifier);
+    let summary = launched.with_context(|| format!("the run in {} did not finish", folder.display()))?;
+    let page = tokio::task::block_in_place(|| write_report(&summary.folder))?;
+    match summary.ended {
+        Ended::Finished => super::print(&outcome(&summary.folder, &page)?),
+        Ended::Interrupted => {
+            eprintln!(
+                "stopped after {} of {} updates; go on with\n  rapid quickstart --resume {}\nor, with a verifier of your own,\n  rapid train --resume {} --verifier URL",
+                summary.step,
+                summary.updates,
+                folder.display(),
+                folder.display()
+            );
+            Err(Interrupted.into())
+        }
+    }
+}
+
+fn resolve(args: &Args) -> anyhow::Result<Config> {
+    let mut sets = Vec::new();
+    if let Some(threads) = args.threads {
+        sets.push(format!("engine.threads={threads}"));
+    }
+    if let Some(run) = &args.resume {
+        return Ok(run::resume_config(run, &sets)?);
+    }
+    sets.push(format!("run.seed={}", args.seed));
+    if let Some(updates) = args.updates {
+        sets.push(format!("run.updates={updates}"));
+    }
+    Ok(config::load(RECIPE, &sets)?)
+}
+
+async fn fetch_all(config: &Config) -> anyhow::Result<()> {
+    let model = config.model.name.iter().map(|name| (Kind::Model, name.as_str()));
+    for (kind, name) in model.chain([(Kind::Sandbox, SANDBOX)]) {
+        fetch::fetch(kind, name, &Terminal::new()).await?;
+    }
+    Ok(())
+}
+
+/// `runs/quickstart`, or the first of `runs/quickstart-2` … that is free.
+fn free_folder() -> PathBuf {
+    let root = Path::new("runs");
+    let names = std::iter::once(RECIPE.to_owned()).chain((2..).map(|number| format!("{RECIPE}-{number}")));
+    names.map(|name| root.join(name)).find(|folder| !folder.join("config.toml").exists()).unwrap_or_else(|| root.join(RECIPE))
+}
+
+fn write_report(folder: &Path) -> anyhow::Result<PathBuf> {
+    let run = RunData::read(folder)?;
+    Ok(report::write(&[run], folder)?)
+}
+
+/// The table before and after, where to look, and what to try next.
+fn outcome(folder: &Path, page: &Path) -> anyhow::Result<String> {
+    let run = RunData::read(folder)?;
+    let comparison = Comparison::of(&run).unwrap_or_default();
+    let updates = run.steps.last().map_or(0, |step| step.step);
+    Ok(told(&comparison, updates, folder, page))
+}
+
+fn told(comparison: &Comparison, updates: usize, folder: &Path, page: &Path) -> String {
+    format!(
+        "\n{} held-out tasks, {} samples of each, before and after {updates} updates:\n\n{}\nThe report is {}\n\nNext:\n\
+         \x20 rapid generate --model {last} --prompts prompts.jsonl --out completions.jsonl\n\
+         \x20 rapid quickstart --seed 1                          another run, to see how much is luck\n\
+         \x20 rapid train --help                                 your own model, tasks and recipe\n",
+        comparison.tasks,
+        comparison.samples,
+        comparison.text(),
+        page.display(),
+        last = folder.join("checkpoints").join("last").display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainer::passk::Estimate;
+    use trainer::report::table::Row;
+
+    #[test]
+    fn the_outcome_is_a_small_table_with_its_report_and_what_comes_next() {
+        let estimate = |mean, low, high| Estimate { mean, low, high, tasks: 48 };
+        let row = |label: &str, before, after, gain| Row { label: label.into(), before, after, gain };
+        let comparison = Comparison {
+            rows: vec![
+                row("Pass@1", estimate(0.026, 0.01, 0.05), estimate(0.188, 0.12, 0.26), estimate(0.162, 0.101, 0.229)),
+                row("Pass@1, any form", estimate(0.03, 0.01, 0.06), estimate(0.19, 0.12, 0.26), estimate(0.16, 0.1, 0.225)),
+            ],
+            tasks: 48,
+            samples: 8,
+            tokens: (9.81, 6.07),
+            truncated: (0.953, 0.102),
+            masked: (0, 0),
+        };
+        insta::assert_snapshot!(told(&comparison, 10, Path::new("runs/quickstart"), Path::new("runs/quickstart/report.html")));
+    }
+
+    #[test]
+    fn the_recipe_takes_the_commands_options() {
+        let args = Args { seed: 5, out: None, updates: Some(3), threads: Some(2), resume: None };
+        let config = resolve(&args).unwrap();
+        assert_eq!((config.run.seed, config.run.updates, config.engine.threads), (5, Some(3), Some(2)));
+    }
+}

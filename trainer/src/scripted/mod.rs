@@ -1,0 +1,36 @@
+//! Stand-ins for tests: an exact softmax policy, and a verifier over real HTTP that answers as it is told.
+
+mod policy;
+mod verifier;
+
+use std::sync::Arc;
+
+use datasets::{Dataset, MathTask, Task, TaskSpec};
+
+use crate::config;
+use crate::data::Prompt;
+use crate::policy::Policy;
+
+pub(crate) use policy::Toy;
+pub(crate) use verifier::{Answer, Scripted, judgement};
+
+/// A data set of `train` + `eval` tasks with the ids `toy/train/N` and `toy/eval/N`.
+pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {
+    let task = |id: String| Task { question: format!("question {id}"), id, spec: TaskSpec::Math(MathTask { answer: "b".into() }) };
+    Dataset {
+        name: "toy".into(),
+        train: (0..train).map(|n| task(format!("toy/train/{n}"))).collect(),
+        eval: (0..eval).map(|n| task(format!("toy/eval/{n}"))).collect(),
+    }
+}
+
+/// The prompt of a task, as the policy encodes it.
+pub(crate) fn prompt(policy: &dyn Policy, task: &Task) -> Arc<Prompt> {
+    let tokens = policy.encode(&task.question, true).unwrap();
+    Arc::new(Prompt { task: Arc::new(task.clone()), text: task.question.as_str().into(), tokens: tokens.into() })
+}
+
+/// `[verifier]` for a scripted one, with little patience.
+pub(crate) fn verifier_settings(url: &str, patience_s: u64) -> config::Verifier {
+    config::Verifier { url: Some(url.to_owned()), patience_s, batch: 4, in_flight: 2, ..config::Verifier::default() }
+}

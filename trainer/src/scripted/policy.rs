@@ -1,0 +1,207 @@
+//! A table of logits by prompt, position and letter, trained by AdamW: small enough to be exact, stateful enough to be resumed wrongly.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use engine::{AdamW, Completion, EngineError, Finish, GenerateRequest, Group, Objective, StepReport, TokenStats};
+
+use crate::policy::Policy;
+
+const ROWS: usize = 8;
+const POSITIONS: usize = 4;
+const LETTERS: usize = 5;
+const SIZE: usize = ROWS * POSITIONS * LETTERS;
+/// Letter `a` ends a completion.
+const END: u32 = 0;
+
+#[derive(Debug, Clone, PartialEq)]
+struct State {
+    weights: Vec<f32>,
+    first: Vec<f32>,
+    second: Vec<f32>,
+    updates: i32,
+}
+
+/// The policy. Completions are letters `a` to `e`, at most four, ended by `a`.
+pub(crate) struct Toy {
+    state: Mutex<State>,
+    steps: AtomicUsize,
+    /// The step, counted over this object's life, that fails.
+    fail_at: Option<usize>,
+}
+
+impl Default for Toy {
+    fn default() -> Self {
+        let weights = (0..SIZE).map(|i| ((i * 37 % 17) as f32 - 8.0) / 16.0).collect();
+        let state = State { weights, first: vec![0.0; SIZE], second: vec![0.0; SIZE], updates: 0 };
+        Self { state: Mutex::new(state), steps: AtomicUsize::new(0), fail_at: None }
+    }
+}
+
+impl Toy {
+    /// One whose update of this number, from 0, fails.
+    pub(crate) fn failing_at(update: usize) -> Self {
+        Self { fail_at: Some(update), ..Self::default() }
+    }
+
+    /// Updates made by this object.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps.load(Ordering::SeqCst)
+    }
+}
+
+fn at(prompt: &[u32], position: usize) -> usize {
+    let row = prompt.iter().fold(0usize, |sum, token| (sum * 31 + *token as usize) % 1009) % ROWS;
+    (row * POSITIONS + position) * LETTERS
+}
+
+fn log_softmax(weights: &[f32], temperature: f32) -> [f64; LETTERS] {
+    let scaled: Vec<f64> = weights.iter().map(|w| f64::from(*w) / f64::from(temperature)).collect();
+    let total: f64 = scaled.iter().map(|x| x.exp()).sum();
+    std::array::from_fn(|i| scaled[i] - total.ln())
+}
+
+fn uniform(seed: u64, index: usize) -> f64 {
+    let hash = blake3::hash(&[seed.to_le_bytes(), (index as u64).to_le_bytes()].concat());
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hash.as_bytes()[..8]);
+    u64::from_le_bytes(bytes) as f64 / 2f64.powi(64)
+}
+
+fn draw(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u32>, Vec<f32>) {
+    let (mut tokens, mut logps) = (Vec::new(), Vec::new());
+    for position in 0..request.max_tokens.min(POSITIONS) {
+        let from = at(&request.prompt, position);
+        let logp = log_softmax(&state.weights[from..from + LETTERS], request.sampling.temperature);
+        let mut left = uniform(seed, position);
+        let token = logp.iter().position(|logp| {
+            left -= logp.exp();
+            left < 0.0
+        });
+        let token = token.unwrap_or(LETTERS - 1);
+        tokens.push(token as u32);
+        logps.push(logp[token] as f32);
+        if token as u32 == END {
+            break;
+        }
+    }
+    (tokens, logps)
+}
+
+impl Policy for Toy {
+    fn generate(&self, requests: Vec<GenerateRequest>) -> mpsc::Receiver<Result<Completion, EngineError>> {
+        let state = self.state.lock().unwrap().clone();
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            // Backwards, as completions come in no particular order.
+            for (number, request) in requests.iter().enumerate().rev() {
+                for (sample, seed) in request.seeds.iter().enumerate() {
+                    let (tokens, logp) = draw(&state, request, *seed);
+                    let finish = if tokens.last() == Some(&END) { Finish::Stop } else { Finish::Length };
+                    let text = tokens.iter().filter(|t| **t != END).map(|t| char::from(b'a' + *t as u8)).collect();
+                    std::thread::sleep(Duration::from_micros(200));
+                    if sender.send(Ok(Completion { request: number, sample, tokens, logp, text, finish })).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        receiver
+    }
+
+    fn step(&self, groups: Vec<Group>, temperature: f32, objective: Objective, adamw: AdamW) -> Result<StepReport, EngineError> {
+        if self.fail_at == Some(self.steps.fetch_add(1, Ordering::SeqCst)) {
+            return Err(EngineError::Numeric("scripted".into()));
+        }
+        let mut state = self.state.lock().unwrap();
+        let sequences: Vec<(&[u32], &Vec<u32>)> =
+            groups.iter().flat_map(|group| group.completions.iter().map(|completion| (&*group.prompt, completion))).collect();
+        let rows = |state: &State, prompt: &[u32], position: usize| {
+            let from = at(prompt, position);
+            log_softmax(&state.weights[from..from + LETTERS], temperature)
+        };
+        let stats: Vec<TokenStats> = sequences
+            .iter()
+            .map(|(prompt, tokens)| {
+                let all: Vec<_> = (0..tokens.len()).map(|position| rows(&state, prompt, position)).collect();
+                TokenStats {
+                    logp: all.iter().zip(tokens.iter()).map(|(row, token)| row[*token as usize] as f32).collect(),
+                    entropy: all.iter().map(|row| -row.iter().map(|l| l * l.exp()).sum::<f64>() as f32).collect(),
+                }
+            })
+            .collect();
+        let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
+        let mut gradient = vec![0.0f64; SIZE];
+        for ((prompt, tokens), dlogp) in sequences.iter().zip(&dlogp) {
+            for (position, (token, d)) in tokens.iter().zip(dlogp).enumerate() {
+                let row = rows(&state, prompt, position);
+                for (letter, logp) in row.iter().enumerate() {
+                    let delta = f64::from(u8::from(letter == *token as usize));
+                    gradient[at(prompt, position) + letter] += f64::from(*d) * (delta - logp.exp()) / f64::from(temperature);
+                }
+            }
+        }
+        state.adamw(&gradient, adamw);
+        let grad_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        Ok(StepReport { stats, grad_norm, forward: Duration::ZERO, backward: Duration::ZERO, optimiser: Duration::ZERO })
+    }
+
+    fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
+        std::fs::create_dir(&folder).map_err(|source| EngineError::Io { path: folder, source })
+    }
+
+    fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
+        let state = self.state.lock().unwrap();
+        let numbers = state.weights.iter().chain(&state.first).chain(&state.second);
+        let mut bytes: Vec<u8> = numbers.flat_map(|x| x.to_le_bytes()).collect();
+        bytes.extend(state.updates.to_le_bytes());
+        std::fs::write(&file, bytes).map_err(|source| EngineError::Io { path: file, source })
+    }
+
+    fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
+        let bytes = std::fs::read(&file).map_err(|source| EngineError::Io { path: file, source })?;
+        let (numbers, updates) = bytes.split_at(SIZE * 12);
+        let numbers: Vec<f32> = numbers.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        *self.state.lock().unwrap() = State {
+            weights: numbers[..SIZE].to_vec(),
+            first: numbers[SIZE..2 * SIZE].to_vec(),
+            second: numbers[2 * SIZE..].to_vec(),
+            updates: i32::from_le_bytes(updates.try_into().unwrap()),
+        };
+        Ok(())
+    }
+
+    fn encode(&self, text: &str, _special: bool) -> Result<Vec<u32>, EngineError> {
+        Ok(text.bytes().map(u32::from).collect())
+    }
+
+    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
+        Ok(messages.iter().map(|(role, content)| format!("<{role}>{content}")).collect())
+    }
+
+    fn stop_tokens(&self) -> Vec<u32> {
+        vec![END]
+    }
+
+    fn context(&self) -> usize {
+        256
+    }
+}
+
+impl State {
+    fn adamw(&mut self, gradient: &[f64], adamw: AdamW) {
+        self.updates += 1;
+        let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let scale = (f64::from(adamw.clip_norm) / norm).min(1.0);
+        for (i, g) in gradient.iter().enumerate() {
+            let g = (g * scale) as f32;
+            self.first[i] = adamw.beta1 * self.first[i] + (1.0 - adamw.beta1) * g;
+            self.second[i] = adamw.beta2 * self.second[i] + (1.0 - adamw.beta2) * g * g;
+            let first = self.first[i] / (1.0 - adamw.beta1.powi(self.updates));
+            let second = self.second[i] / (1.0 - adamw.beta2.powi(self.updates));
+            self.weights[i] -= adamw.lr * first / (second.sqrt() + adamw.eps);
+        }
+    }
+}

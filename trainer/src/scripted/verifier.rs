@@ -1,0 +1,123 @@
+//! A verifier over HTTP/1.1 with one request a connection, answering from a closure.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use verifier_api::Item;
+
+/// What one request to `/v1/verify` is answered with.
+pub(crate) enum Answer {
+    /// 200 with these judgements.
+    Results(Vec<Value>),
+    /// A status with these extra header lines, and a problem document.
+    Status(u16, &'static str),
+    /// The connection breaks off.
+    Broken,
+}
+
+type Handler = dyn Fn(usize, Vec<Item>) -> Answer + Send + Sync;
+
+/// Dropping it closes its port.
+pub(crate) struct Scripted {
+    pub(crate) url: String,
+    requests: Arc<AtomicUsize>,
+    most_at_once: Arc<AtomicUsize>,
+    server: JoinHandle<()>,
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// A judgement of an item: reward 1 where `correct`.
+pub(crate) fn judgement(id: &str, correct: bool) -> Value {
+    let (reward, verdict) = if correct { (1.0, "correct") } else { (0.0, "incorrect") };
+    json!({"id": id, "reward": reward, "verdict": verdict, "detail": {}, "key": "0".repeat(64), "cached": false, "deterministic": true, "elapsed_ms": 0.1})
+}
+
+impl Scripted {
+    /// Serves on a free port; `handler` gets the number of the request, from 0, and its items. It says that it has the data set `toy`.
+    pub(crate) async fn serve(handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static) -> Self {
+        Self::serve_at("127.0.0.1:0", "ready", handler).await
+    }
+
+    /// As [`Scripted::serve`], at an address and with a state of the math grader.
+    pub(crate) async fn serve_at(address: &str, state: &'static str, handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let handler: Arc<Handler> = Arc::new(handler);
+        let (requests, most_at_once) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (count, most) = (requests.clone(), most_at_once.clone());
+        let now = Arc::new(AtomicUsize::new(0));
+        let server = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (handler, count, most, now) = (handler.clone(), count.clone(), most.clone(), now.clone());
+                tokio::spawn(async move {
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    let _ = answer(stream, state, handler.as_ref(), &count).await;
+                    now.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Self { url, requests, most_at_once, server }
+    }
+
+    /// A verifier that finds every completion right that begins with `b`.
+    pub(crate) async fn of_letter_b() -> Self {
+        Self::serve(|_, items| Answer::Results(items.iter().map(|item| judgement(&item.id, item.completion.starts_with('b'))).collect())).await
+    }
+
+    /// Requests to `/v1/verify` so far.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    /// Most connections at once so far.
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.most_at_once.load(Ordering::SeqCst)
+    }
+}
+
+async fn answer(stream: TcpStream, state: &str, handler: &Handler, count: &AtomicUsize) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+    stream.read_line(&mut first).await?;
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    let path = first.split(' ').nth(1).unwrap_or_default();
+    let (status, headers, body) = match path {
+        "/readyz" => (200, "", json!({"ready": true, "graders": [{"name": "math", "version": "1", "state": state, "reason": "a reason"}]})),
+        "/v1/datasets" => (200, "", json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": ""}]})),
+        _ => {
+            let items: Vec<Item> = serde_json::from_value(serde_json::from_slice::<Value>(&body).unwrap()["items"].take()).unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            match handler(count.fetch_add(1, Ordering::SeqCst), items) {
+                Answer::Results(results) => (200, "", json!({ "results": results })),
+                Answer::Status(status, headers) => (status, headers, json!({"title": "scripted", "status": status, "detail": "scripted"})),
+                Answer::Broken => return Ok(()),
+            }
+        }
+    };
+    let body = body.to_string();
+    let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}

@@ -1,0 +1,99 @@
+//! The wire form of the types, held to the letter: other people's clients rely on it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::{Value as Json, json};
+use verifier_api::{CodeTest, InlineTask, Item, Judgement, Problem, Readiness, TaskRef, Verdict, VerifyRequest, VerifyResponse};
+
+fn sent(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap()
+}
+
+fn item(task: TaskRef) -> Item {
+    Item { id: "a".to_owned(), task, prompt: "p".to_owned(), completion: "c".to_owned() }
+}
+
+#[test]
+fn a_request_is_written_as_the_contract_says() {
+    let request = VerifyRequest {
+        items: vec![
+            item(TaskRef::Named("mbppplus/2".to_owned())),
+            item(TaskRef::Inline(InlineTask::Math { answer: "\\frac12".to_owned() })),
+            item(TaskRef::Inline(InlineTask::Code {
+                entry_point: "f".to_owned(),
+                tests: vec![CodeTest { args: vec![json!(1), json!({ "$tuple": [2] })], expected: json!(3) }],
+                asserts: vec!["assert f(1)==2".to_owned()],
+            })),
+            item(TaskRef::Inline(InlineTask::Lean { header: "import Mathlib".to_owned(), statement: "theorem t : 1+1=2 := by".to_owned() })),
+        ],
+    };
+    assert_eq!(
+        sent(&request),
+        concat!(
+            r#"{"items":[{"id":"a","task":"mbppplus/2","prompt":"p","completion":"c"},"#,
+            r#"{"id":"a","task":{"kind":"math","answer":"\\frac12"},"prompt":"p","completion":"c"},"#,
+            r#"{"id":"a","task":{"kind":"code","entry_point":"f","tests":[{"args":[1,{"$tuple":[2]}],"expected":3}],"asserts":["assert f(1)==2"]},"prompt":"p","completion":"c"},"#,
+            r#"{"id":"a","task":{"kind":"lean","header":"import Mathlib","statement":"theorem t : 1+1=2 := by"},"prompt":"p","completion":"c"}]}"#
+        )
+    );
+    let back: VerifyRequest = serde_json::from_str(&sent(&request)).unwrap();
+    assert_eq!(back, request);
+}
+
+#[test]
+fn a_judgement_is_written_as_the_contract_says() {
+    let judgement = Judgement {
+        id: "a".to_owned(),
+        reward: Some(1.0),
+        verdict: Verdict::Correct,
+        detail: json!({}),
+        passed: Some(3),
+        total: Some(3),
+        retryable: false,
+        key: "00".to_owned(),
+        cached: true,
+        deterministic: true,
+        elapsed_ms: 0.4,
+    };
+    assert_eq!(
+        sent(&VerifyResponse { results: vec![judgement] }),
+        r#"{"results":[{"id":"a","reward":1.0,"verdict":"correct","detail":{},"passed":3,"total":3,"retryable":false,"key":"00","cached":true,"deterministic":true,"elapsed_ms":0.4}]}"#
+    );
+}
+
+#[test]
+fn an_unavailable_judgement_has_a_null_reward() {
+    let text = r#"{"id":"a","reward":null,"verdict":"unavailable","detail":{"reason":"x"},"retryable":true,"key":"","cached":false,"deterministic":true,"elapsed_ms":0}"#;
+    let judgement: Judgement = serde_json::from_str(text).unwrap();
+    assert_eq!((judgement.reward, judgement.verdict, judgement.retryable, judgement.passed), (None, Verdict::Unavailable, true, None));
+}
+
+#[test]
+fn every_verdict_has_its_word() {
+    let words = [
+        (Verdict::Correct, "correct"),
+        (Verdict::Incorrect, "incorrect"),
+        (Verdict::Timeout, "timeout"),
+        (Verdict::Memory, "memory"),
+        (Verdict::Malformed, "malformed"),
+        (Verdict::Unavailable, "unavailable"),
+    ];
+    for (verdict, word) in words {
+        assert_eq!(serde_json::to_value(verdict).unwrap(), json!(word));
+    }
+}
+
+#[test]
+fn a_field_that_the_server_gains_does_not_break_this_client() {
+    let text = r#"{"ready":true,"graders":[{"name":"math","version":"math-9","state":"ready","news":[1]}],"news":{}}"#;
+    let readiness: Readiness = serde_json::from_str(text).unwrap();
+    assert!(readiness.ready && !readiness.graders[0].required);
+}
+
+#[test]
+fn a_problem_document_of_another_server_is_understood() {
+    let problem: Problem = serde_json::from_value::<Problem>(json!({ "title": "No" })).unwrap();
+    assert_eq!((problem.kind.as_str(), problem.title.as_str(), problem.status), ("about:blank", "No", 0));
+    let written: Json = serde_json::to_value(problem).unwrap();
+    assert!(written.get("type").is_some() && written.get("item").is_none());
+}
