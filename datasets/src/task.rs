@@ -67,7 +67,8 @@ pub struct CodeTask {
     pub tests: Vec<CodeTest>,
     /// Python statements that must run without an exception. Empty where `tests` already say it.
     pub asserts: Vec<String>,
-    /// Absolute tolerance for floating-point results; 0 where the record asks for equality.
+    /// Absolute tolerance for floating-point results; 0 where the record asks for equality, to which EvalPlus's oracle adds
+    /// 1e-6 where the expected value is a float, or a list or tuple of nothing but floats. The relative one is 1e-7 throughout.
     pub atol: f64,
     /// How a result is compared with the expected value.
     pub compare: Compare,

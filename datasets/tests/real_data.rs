@@ -22,7 +22,8 @@ fn data() -> Option<PathBuf> {
 }
 
 fn open(name: &str) -> Option<Dataset> {
-    Some(datasets::open(name, Some(&data()?)).unwrap())
+    let dataset = datasets::open(name, Some(&data()?));
+    Some(dataset.unwrap_or_else(|e| panic!("{e}")))
 }
 
 fn code(task: &Task) -> &CodeTask {

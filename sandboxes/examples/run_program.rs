@@ -1,14 +1,23 @@
-//! Runs one Python program in the wasm sandbox and times it.
+//! Runs one Python program in the wasm sandbox, many times, and says what came of it and how long it took.
 //!
 //! ```text
 //! cargo run --release -p sandboxes --example run_program -- ARTIFACT_DIR CACHE_DIR PROGRAM.py ENTRY_POINT '[1, 2]'…
 //! ```
+//!
+//! On one core of a two-core cloud machine, at best: `def f(): return 1` with one call takes 1.15 ms, and
+//! `def f(): return bool(np.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9]))` 1.9 ms.
 
 use std::path::Path;
 use std::time::Instant;
 
 use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Limits, Program, Sandbox, SandboxError};
+
+/// Timed runs; the quickest and the median are printed.
+const RUNS: usize = 21;
+
+/// Characters printed of what came of it.
+const SHOWN: usize = 4000;
 
 fn main() -> Result<(), SandboxError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,22 +29,39 @@ fn main() -> Result<(), SandboxError> {
         .map_err(|error| SandboxError::Unusable(format!("{file}: {error}")))?;
     let start = Instant::now();
     let sandbox = WasmSandbox::open(Path::new(artifact), Path::new(cache), &|line| {
-        eprintln!("{line}")
+        eprintln!("{line}");
     })?;
+    let identity = sandbox.identity();
     eprintln!(
-        "opened in {:.3} s: {}",
-        start.elapsed().as_secs_f64(),
-        sandbox.identity().interpreter
+        "{} opened in {:.2} s",
+        identity.interpreter,
+        start.elapsed().as_secs_f64()
     );
     let program = Program {
         source: &source,
         entry_point,
         calls,
     };
-    for _ in 0..3 {
+    let run = sandbox.run(&program, &Limits::default())?;
+    println!(
+        "{}",
+        format!("{run:#?}").chars().take(SHOWN).collect::<String>()
+    );
+    let mut times = Vec::with_capacity(RUNS);
+    for _ in 0..RUNS {
         let start = Instant::now();
-        let run = sandbox.run(&program, &Limits::default())?;
-        eprintln!("{:.2} ms, {run:?}", start.elapsed().as_secs_f64() * 1e3);
+        let again = sandbox.run(&program, &Limits::default())?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+        assert_eq!(
+            again, run,
+            "equal runs have equal outcomes, to the unit of fuel"
+        );
     }
+    times.sort_by(f64::total_cmp);
+    println!(
+        "{:.2} ms at best, median {:.2} ms",
+        times[0],
+        times[RUNS / 2]
+    );
     Ok(())
 }

@@ -236,12 +236,11 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut done: impl FnMut() -> Option
     }
 }
 
-/// A running `rapid-verifier serve` with a cache of verdicts of its own. Killed when dropped.
+/// A running `rapid-verifier serve` that keeps no verdicts on disk. Killed when dropped.
 #[derive(Debug)]
 pub struct Verifier {
     address: SocketAddr,
     arguments: Vec<String>,
-    cache: tempfile::TempDir,
     running: Option<Running>,
 }
 
@@ -262,7 +261,6 @@ impl Verifier {
                 .iter()
                 .map(|argument| (*argument).to_owned())
                 .collect(),
-            cache: tempfile::tempdir().expect("a temporary folder"),
             running: None,
         };
         verifier.restart();
@@ -288,11 +286,8 @@ impl Verifier {
     /// Where it does not become ready.
     pub fn restart(&mut self) {
         self.kill();
-        let (address, cache) = (
-            self.address.to_string(),
-            format!("cache.dir={}", self.cache.path().display()),
-        );
-        let own = ["serve", "--listen", &address, "--set", &cache].map(str::to_owned);
+        let address = self.address.to_string();
+        let own = ["serve", "--listen", &address, "--no-disk-cache"].map(str::to_owned);
         let mut running = start(&mut rapid_verifier(own.iter().chain(&self.arguments)));
         wait_for("the verifier to be ready", READY, || {
             assert_eq!(

@@ -18,13 +18,19 @@ impl Aside {
     /// # Errors
     /// What the system says.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
         builder.prefix(".rapid-partial-");
         // As other files are made, instead of for the owner alone.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-        Ok(Self { file: BufWriter::new(builder.tempfile_in(folder)?), path: path.to_owned() })
+        Ok(Self {
+            file: BufWriter::new(builder.tempfile_in(folder)?),
+            path: path.to_owned(),
+        })
     }
 
     /// Puts the file in its place, in one motion.
@@ -32,7 +38,10 @@ impl Aside {
     /// # Errors
     /// What the system says; what was in the place before is still there then.
     pub fn finish(self) -> io::Result<()> {
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let file = self
+            .file
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
         file.as_file().sync_all()?;
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
@@ -68,7 +77,10 @@ mod tests {
     #[test]
     fn an_abandoned_file_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        Aside::create(&folder.path().join("a.txt")).unwrap().write_all(b"new").unwrap();
+        Aside::create(&folder.path().join("a.txt"))
+            .unwrap()
+            .write_all(b"new")
+            .unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

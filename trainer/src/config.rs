@@ -297,7 +297,9 @@ impl Default for Engine {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The recipe's file cannot be read.
-    #[error("the recipe {path} cannot be read ({reason}); give a TOML file, or one of the built-in recipes: {built_in}")]
+    #[error(
+        "the recipe {path} cannot be read ({reason}); give a TOML file, or one of the built-in recipes: {built_in}"
+    )]
     Unreadable {
         /// What was given.
         path: String,

@@ -42,7 +42,9 @@ pub enum DataError {
         source: EngineError,
     },
     /// Nothing is left to train on.
-    #[error("no training task of {dataset} is left: {left_out} have prompts of more than {limit} tokens. Raise `data.max_prompt_tokens`, or train a model with a longer context")]
+    #[error(
+        "no training task of {dataset} is left: {left_out} have prompts of more than {limit} tokens. Raise `data.max_prompt_tokens`, or train a model with a longer context"
+    )]
     Nothing {
         /// The data set.
         dataset: String,
@@ -81,8 +83,15 @@ impl Asking {
         } else {
             Template::named(name).map_err(|error| DataError::Template(error.to_string()))?
         };
-        let stop = settings.stop.clone().unwrap_or_else(|| template.stop.clone());
-        Ok(Self { template, chat: settings.chat, stop })
+        let stop = settings
+            .stop
+            .clone()
+            .unwrap_or_else(|| template.stop.clone());
+        Ok(Self {
+            template,
+            chat: settings.chat,
+            stop,
+        })
     }
 
     /// Texts that end a completion, besides the model's end-of-text tokens.
@@ -96,17 +105,26 @@ impl Asking {
     /// # Errors
     /// [`DataError::Tokens`].
     pub fn prompt(&self, policy: &dyn Policy, task: &Arc<Task>) -> Result<Prompt, DataError> {
-        let failed = |source| DataError::Tokens { task: task.id.clone(), source };
+        let failed = |source| DataError::Tokens {
+            task: task.id.clone(),
+            source,
+        };
         let mut text = self.template.render(task);
         if self.chat {
-            text = policy.chat_prompt(&[("user".to_owned(), text)]).map_err(failed)?;
+            text = policy
+                .chat_prompt(&[("user".to_owned(), text)])
+                .map_err(failed)?;
         }
         let mut tokens = policy.encode(&text, true).map_err(failed)?;
         // Some chat templates write the BOS token that the tokenizer adds too.
         if self.chat && tokens.len() > 1 && tokens[0] == tokens[1] {
             tokens.remove(0);
         }
-        Ok(Prompt { task: task.clone(), text: text.into(), tokens: tokens.into() })
+        Ok(Prompt {
+            task: task.clone(),
+            text: text.into(),
+            tokens: tokens.into(),
+        })
     }
 }
 
@@ -148,23 +166,45 @@ impl Prompts {
     ///
     /// # Errors
     /// [`DataError`]; [`DataError::Nothing`] where no training task is left.
-    pub fn new(config: &config::Config, dataset: Dataset, policy: &dyn Policy) -> Result<Self, DataError> {
+    pub fn new(
+        config: &config::Config,
+        dataset: Dataset,
+        policy: &dyn Policy,
+    ) -> Result<Self, DataError> {
         let asking = Asking::new(&config.data)?;
         let overlap = datasets::overlap(&dataset);
         let room = |max_tokens: usize| policy.context().saturating_sub(max_tokens);
-        let limit = config.data.max_prompt_tokens.min(room(config.sampling.max_tokens));
+        let limit = config
+            .data
+            .max_prompt_tokens
+            .min(room(config.sampling.max_tokens));
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
         let (train, left_out) = make(&asking, policy, dataset.train, limit)?;
         let (eval, eval_left_out) = make(&asking, policy, dataset.eval, eval_limit)?;
         if train.is_empty() {
-            return Err(DataError::Nothing { dataset: dataset.name, left_out, limit });
+            return Err(DataError::Nothing {
+                dataset: dataset.name,
+                left_out,
+                limit,
+            });
         }
-        Ok(Self { train, eval, left_out, eval_left_out, overlap })
+        Ok(Self {
+            train,
+            eval,
+            left_out,
+            eval_left_out,
+            overlap,
+        })
     }
 }
 
 /// The prompts of at most `limit` tokens, and the number of the others.
-fn make(asking: &Asking, policy: &dyn Policy, tasks: Vec<Task>, limit: usize) -> Result<(Vec<Arc<Prompt>>, usize), DataError> {
+fn make(
+    asking: &Asking,
+    policy: &dyn Policy,
+    tasks: Vec<Task>,
+    limit: usize,
+) -> Result<(Vec<Arc<Prompt>>, usize), DataError> {
     let all = tasks.len();
     let mut prompts = Vec::with_capacity(all);
     for task in tasks {

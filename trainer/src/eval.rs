@@ -146,7 +146,8 @@ pub async fn evaluate(
                 .collect(),
         })
         .collect();
-    let rollout = rollout::collect(policy, rewards, &queries, &settings.drawing, stop, watch).await?;
+    let rollout =
+        rollout::collect(policy, rewards, &queries, &settings.drawing, stop, watch).await?;
     let mut evaluation = Evaluation::of(&rollout);
     if settings.any_form {
         tokio::select! {
@@ -160,12 +161,25 @@ pub async fn evaluate(
 impl Evaluation {
     fn of(rollout: &Rollout) -> Self {
         let samples = rollout.groups.iter().flat_map(SampleRecord::of_group);
-        let records = samples.map(|sample| Record { sample, any_form: None }).collect();
-        Self { records, inference: rollout.inference, verify: rollout.verify }
+        let records = samples
+            .map(|sample| Record {
+                sample,
+                any_form: None,
+            })
+            .collect();
+        Self {
+            records,
+            inference: rollout.inference,
+            verify: rollout.verify,
+        }
     }
 
     /// Asks the verifier about the bare answer of each mathematical completion that it did not accept as it stands.
-    async fn judge_any_form(&mut self, rewards: &RewardClient, prompts: &[Arc<Prompt>]) -> Result<(), RolloutError> {
+    async fn judge_any_form(
+        &mut self,
+        rewards: &RewardClient,
+        prompts: &[Arc<Prompt>],
+    ) -> Result<(), RolloutError> {
         let by_id: HashMap<&str, &Arc<Prompt>> = prompts
             .iter()
             .filter(|prompt| matches!(prompt.task.spec, TaskSpec::Math(_)))
@@ -174,7 +188,9 @@ impl Evaluation {
         let mut places = Vec::new();
         let mut asks = Vec::new();
         for (place, record) in self.records.iter_mut().enumerate() {
-            let Some(prompt) = by_id.get(record.sample.task.as_str()) else { continue };
+            let Some(prompt) = by_id.get(record.sample.task.as_str()) else {
+                continue;
+            };
             record.any_form = record.sample.reward;
             if record.sample.reward == Some(0.0)
                 && let Some(answer) = any_form::answer(&record.sample.completion)
@@ -204,10 +220,12 @@ pub fn counts(records: &[Record], reading: Reading) -> Vec<(String, Counts)> {
     let mut order: Vec<(String, Counts)> = Vec::new();
     let mut places = HashMap::new();
     for record in records {
-        let place = *places.entry(record.sample.task.as_str()).or_insert_with(|| {
-            order.push((record.sample.task.clone(), Counts::default()));
-            order.len() - 1
-        });
+        let place = *places
+            .entry(record.sample.task.as_str())
+            .or_insert_with(|| {
+                order.push((record.sample.task.clone(), Counts::default()));
+                order.len() - 1
+            });
         let reward = match reading {
             Reading::Strict => record.sample.reward,
             Reading::AnyForm => record.any_form,
@@ -223,13 +241,21 @@ pub fn counts(records: &[Record], reading: Reading) -> Vec<(String, Counts)> {
 /// The figures of records, for each k that some task has samples for.
 pub fn summary(records: &[Record], k: &[usize]) -> Summary {
     let pass = |reading| -> Vec<PassAt> {
-        let counts: Vec<Counts> = counts(records, reading).into_iter().map(|(_, counts)| counts).collect();
+        let counts: Vec<Counts> = counts(records, reading)
+            .into_iter()
+            .map(|(_, counts)| counts)
+            .collect();
         k.iter()
-            .filter_map(|&k| passk::pass_at(&counts, k, BOOTSTRAP_SEED).map(|estimate| PassAt { k, estimate }))
+            .filter_map(|&k| {
+                passk::pass_at(&counts, k, BOOTSTRAP_SEED).map(|estimate| PassAt { k, estimate })
+            })
             .collect()
     };
     let share = |part: usize| part as f64 / records.len().max(1) as f64;
-    let masked = records.iter().filter(|record| record.sample.reward.is_none()).count();
+    let masked = records
+        .iter()
+        .filter(|record| record.sample.reward.is_none())
+        .count();
     Summary {
         tasks: counts(records, Reading::Strict).len(),
         samples: records.len() - masked,
@@ -237,7 +263,12 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
         pass: pass(Reading::Strict),
         any_form: pass(Reading::AnyForm),
         mean_tokens: share(records.iter().map(|record| record.sample.tokens).sum()),
-        truncated: share(records.iter().filter(|record| record.sample.finish == Finish::Length).count()),
+        truncated: share(
+            records
+                .iter()
+                .filter(|record| record.sample.finish == Finish::Length)
+                .count(),
+        ),
     }
 }
 

@@ -51,7 +51,11 @@ fn main() -> ExitCode {
         Err(error) if error.is::<cmd::Interrupted>() => ExitCode::from(130),
         Err(error) => {
             eprintln!("error: {}", cmd::paragraph(&error));
-            if error.is::<cmd::Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if error.is::<cmd::Usage>() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }
@@ -72,7 +76,10 @@ mod tests {
         for command in Cli::command().get_subcommands_mut() {
             let name = command.get_name().to_owned();
             let help = command.render_long_help().to_string();
-            assert!(help.contains("Examples:") && help.contains(&format!("rapid {name}")), "{name}: {help}");
+            assert!(
+                help.contains("Examples:") && help.contains(&format!("rapid {name}")),
+                "{name}: {help}"
+            );
         }
     }
 
@@ -81,7 +88,10 @@ mod tests {
         let mut program = Cli::command().term_width(100);
         let mut texts = vec![program.render_long_help().to_string()];
         program.build();
-        for command in program.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+        for command in program
+            .get_subcommands_mut()
+            .filter(|command| command.get_name() != "help")
+        {
             texts.push(command.render_long_help().to_string());
         }
         insta::assert_snapshot!(texts.join(&format!("\n{}\n\n", "-".repeat(80))));
@@ -94,7 +104,18 @@ mod tests {
             &["rapid", "trian"],
             &["rapid", "report"],
             &["rapid", "eval", "--model", "m"],
-            &["rapid", "generate", "--model", "m", "--prompts", "p", "--out", "o", "-n", "0"],
+            &[
+                "rapid",
+                "generate",
+                "--model",
+                "m",
+                "--prompts",
+                "p",
+                "--out",
+                "o",
+                "-n",
+                "0",
+            ],
             &["rapid", "bench", "rollout", "--device", "gpu"],
             &["rapid", "quickstart", "--resume", "r", "--seed", "1"],
         ] {

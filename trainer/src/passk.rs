@@ -29,7 +29,11 @@ impl Counts {
         if n - c < k {
             return Some(1.0);
         }
-        Some(1.0 - (n - c + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product::<f64>())
+        Some(
+            1.0 - (n - c + 1..=n)
+                .map(|i| 1.0 - k as f64 / i as f64)
+                .product::<f64>(),
+        )
     }
 }
 

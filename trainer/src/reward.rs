@@ -56,13 +56,17 @@ pub struct Judged {
 #[derive(Debug, thiserror::Error)]
 pub enum RewardError {
     /// No address.
-    #[error("no verifier is set: give its address with --verifier URL or as `verifier.url`; `rapid-verifier serve` prints it")]
+    #[error(
+        "no verifier is set: give its address with --verifier URL or as `verifier.url`; `rapid-verifier serve` prints it"
+    )]
     NoUrl,
     /// The verifier cannot be spoken to, or refused.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A grader that the tasks need will never judge.
-    #[error("the verifier at {url} cannot judge {kind} tasks: {reason}. Training would have no rewards; mend it there (`rapid-verifier doctor` says how) and start again")]
+    #[error(
+        "the verifier at {url} cannot judge {kind} tasks: {reason}. Training would have no rewards; mend it there (`rapid-verifier doctor` says how) and start again"
+    )]
     Grader {
         /// The verifier.
         url: String,
@@ -72,7 +76,9 @@ pub enum RewardError {
         reason: String,
     },
     /// A grader was being prepared for longer than the patience.
-    #[error("the verifier at {url} is still preparing its {kind} grader after {waited} s; raise `verifier.patience_s`, or see its log")]
+    #[error(
+        "the verifier at {url} is still preparing its {kind} grader after {waited} s; raise `verifier.patience_s`, or see its log"
+    )]
     Preparing {
         /// The verifier.
         url: String,
@@ -82,7 +88,9 @@ pub enum RewardError {
         waited: u64,
     },
     /// The verifier does not have the data set, and the task cannot travel whole.
-    #[error("the verifier does not have task {task}, and it cannot be sent along ({reason}); start the verifier with the data folder (`rapid-verifier serve --data-dir DIR`)")]
+    #[error(
+        "the verifier does not have task {task}, and it cannot be sent along ({reason}); start the verifier with the data folder (`rapid-verifier serve --data-dir DIR`)"
+    )]
     Unknown {
         /// The task's id.
         task: String,
@@ -114,7 +122,9 @@ impl RewardClient {
     /// [`RewardError::NoUrl`], and an address that no verifier can have.
     pub fn new(settings: &config::Verifier) -> Result<Self, RewardError> {
         let url = settings.url.as_ref().ok_or(RewardError::NoUrl)?;
-        let token = std::env::var(&settings.token_env).ok().filter(|token| !token.is_empty());
+        let token = std::env::var(&settings.token_env)
+            .ok()
+            .filter(|token| !token.is_empty());
         Ok(Self {
             inner: Arc::new(Inner {
                 client: Client::new(url, token)?,
@@ -144,7 +154,9 @@ impl RewardClient {
     /// # Errors
     /// [`RewardError`], where asking again is no use.
     pub async fn judge(&self, asks: Vec<Ask>) -> Result<Vec<Judged>, RewardError> {
-        let batches = asks.chunks(self.inner.batch).map(|batch| self.judge_batch(batch));
+        let batches = asks
+            .chunks(self.inner.batch)
+            .map(|batch| self.judge_batch(batch));
         let judged = futures::future::try_join_all(batches).await?;
         Ok(judged.into_iter().flatten().collect())
     }
@@ -155,12 +167,18 @@ impl RewardClient {
         // Halved where the verifier finds a request too large.
         let mut size = self.inner.batch;
         loop {
-            let open: Vec<usize> = (0..asks.len()).filter(|i| judged[*i].is_none()).take(size).collect();
+            let open: Vec<usize> = (0..asks.len())
+                .filter(|i| judged[*i].is_none())
+                .take(size)
+                .collect();
             if open.is_empty() {
                 return Ok(judged.into_iter().flatten().collect());
             }
             let named = self.inner.named.load(Ordering::Relaxed);
-            let items = open.iter().map(|i| wire::item(*i, &asks[*i], named)).collect::<Result<Vec<_>, _>>()?;
+            let items = open
+                .iter()
+                .map(|i| wire::item(*i, &asks[*i], named))
+                .collect::<Result<Vec<_>, _>>()?;
             match self.verify(&items).await {
                 Ok(answers) => {
                     let progress = take(&mut judged, &open, answers, self.inner.patience.is_zero());
@@ -169,16 +187,27 @@ impl RewardClient {
                     }
                     if open.iter().any(|i| judged[*i].is_none()) {
                         let reason = "it answers `unavailable` for now".to_owned();
-                        self.wait_or_mask(&mut trouble, reason, None, &mut judged).await;
+                        self.wait_or_mask(&mut trouble, reason, None, &mut judged)
+                            .await;
                     }
                 }
-                Err(error) if status(&error) == Some(413) && open.len() > 1 => size = open.len() / 2,
+                Err(error) if status(&error) == Some(413) && open.len() > 1 => {
+                    size = open.len() / 2
+                }
                 Err(error) if status(&error) == Some(422) && named => {
-                    tracing::warn!("the verifier does not know a task by its id ({error}); tasks are sent along from here on");
+                    tracing::warn!(
+                        "the verifier does not know a task by its id ({error}); tasks are sent along from here on"
+                    );
                     self.inner.named.store(false, Ordering::Relaxed);
                 }
                 Err(error) if error.retryable() => {
-                    self.wait_or_mask(&mut trouble, error.to_string(), error.retry_after(), &mut judged).await;
+                    self.wait_or_mask(
+                        &mut trouble,
+                        error.to_string(),
+                        error.retry_after(),
+                        &mut judged,
+                    )
+                    .await;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -192,24 +221,43 @@ impl RewardClient {
     }
 
     /// Pauses before the next try, or, where patience has ended, masks what has no verdict.
-    async fn wait_or_mask(&self, trouble: &mut Trouble, reason: String, asked: Option<Duration>, judged: &mut [Option<Judged>]) {
+    async fn wait_or_mask(
+        &self,
+        trouble: &mut Trouble,
+        reason: String,
+        asked: Option<Duration>,
+        judged: &mut [Option<Judged>],
+    ) {
         let left = self.inner.patience.saturating_sub(trouble.lasted());
         if left.is_zero() {
-            tracing::warn!("{}: no verdict within {} s ({reason}); samples are masked", self.url(), self.inner.patience.as_secs());
+            tracing::warn!(
+                "{}: no verdict within {} s ({reason}); samples are masked",
+                self.url(),
+                self.inner.patience.as_secs()
+            );
             for open in judged.iter_mut().filter(|judged| judged.is_none()) {
                 *open = Some(masked(&reason));
             }
             return;
         }
         if trouble.worth_a_word() {
-            tracing::warn!("{}: {reason}; asking again for up to {} s", self.url(), left.as_secs());
+            tracing::warn!(
+                "{}: {reason}; asking again for up to {} s",
+                self.url(),
+                left.as_secs()
+            );
         }
         tokio::time::sleep(trouble.pause(asked).min(left)).await;
     }
 }
 
 /// Puts answers in their places; whether any of them is a verdict. Those to be asked for again stay open, unless there is no patience at all.
-fn take(judged: &mut [Option<Judged>], open: &[usize], answers: Vec<Judgement>, at_once: bool) -> bool {
+fn take(
+    judged: &mut [Option<Judged>],
+    open: &[usize],
+    answers: Vec<Judgement>,
+    at_once: bool,
+) -> bool {
     let mut progress = false;
     for (i, answer) in open.iter().zip(answers) {
         let unavailable = answer.verdict == Verdict::Unavailable || answer.reward.is_none();
@@ -260,7 +308,9 @@ impl Trouble {
 
     /// Once at first, then now and then.
     fn worth_a_word(&mut self) -> bool {
-        let due = self.spoken.is_none_or(|spoken| spoken.elapsed() >= REMINDER);
+        let due = self
+            .spoken
+            .is_none_or(|spoken| spoken.elapsed() >= REMINDER);
         if due {
             self.spoken = Some(Instant::now());
         }
@@ -270,10 +320,14 @@ impl Trouble {
     /// Doubles from try to try, between half and the whole of it by chance, so that clients that failed together do not come back together.
     /// Never less than the server asked for.
     fn pause(&mut self, asked: Option<Duration>) -> Duration {
-        let whole = FIRST_PAUSE.saturating_mul(1 << self.tries.min(10)).min(LONGEST_PAUSE);
+        let whole = FIRST_PAUSE
+            .saturating_mul(1 << self.tries.min(10))
+            .min(LONGEST_PAUSE);
         self.tries += 1;
         let chance = std::hash::RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64;
-        whole.mul_f64(0.5 + 0.5 * chance).max(asked.unwrap_or_default())
+        whole
+            .mul_f64(0.5 + 0.5 * chance)
+            .max(asked.unwrap_or_default())
     }
 }
 

@@ -105,7 +105,9 @@ pub enum RolloutError {
     #[error("stopped before the phase was complete")]
     Stopped,
     /// The engine ended early without an error.
-    #[error("the engine ended after {drawn} of {wanted} completions without an error; this is a fault of the program")]
+    #[error(
+        "the engine ended after {drawn} of {wanted} completions without an error; this is a fault of the program"
+    )]
     Incomplete {
         /// Completions drawn.
         drawn: usize,
@@ -150,11 +152,19 @@ pub async fn collect(
         watch(&phase.tally);
     }
     let verify = started.elapsed().saturating_sub(inference);
-    Ok(Rollout { groups: phase.finish()?, inference, verify })
+    Ok(Rollout {
+        groups: phase.finish()?,
+        inference,
+        verify,
+    })
 }
 
 /// Bridges the engine's blocking channel. Dropping the receiver cancels what is left.
-fn draw(policy: &Arc<dyn Policy>, queries: &[Query], drawing: &Drawing) -> mpsc::Receiver<Result<Completion, EngineError>> {
+fn draw(
+    policy: &Arc<dyn Policy>,
+    queries: &[Query],
+    drawing: &Drawing,
+) -> mpsc::Receiver<Result<Completion, EngineError>> {
     let stop_tokens = policy.stop_tokens();
     let requests = queries
         .iter()
@@ -179,7 +189,9 @@ fn draw(policy: &Arc<dyn Policy>, queries: &[Query], drawing: &Drawing) -> mpsc:
     receiver
 }
 
-async fn next(completions: &mut Option<mpsc::Receiver<Result<Completion, EngineError>>>) -> Option<Result<Completion, EngineError>> {
+async fn next(
+    completions: &mut Option<mpsc::Receiver<Result<Completion, EngineError>>>,
+) -> Option<Result<Completion, EngineError>> {
     match completions {
         Some(receiver) => receiver.recv().await,
         None => None,
@@ -205,12 +217,21 @@ impl<'a> Phase<'a> {
         Self {
             queries,
             rewards,
-            drawn: queries.iter().map(|query| vec![None; query.seeds.len()]).collect(),
-            judged: queries.iter().map(|query| vec![None; query.seeds.len()]).collect(),
+            drawn: queries
+                .iter()
+                .map(|query| vec![None; query.seeds.len()])
+                .collect(),
+            judged: queries
+                .iter()
+                .map(|query| vec![None; query.seeds.len()])
+                .collect(),
             unsent: Vec::new(),
             oldest: None,
             requests: JoinSet::new(),
-            tally: Tally { wanted: queries.iter().map(|query| query.seeds.len()).sum(), ..Tally::default() },
+            tally: Tally {
+                wanted: queries.iter().map(|query| query.seeds.len()).sum(),
+                ..Tally::default()
+            },
         }
     }
 
@@ -233,7 +254,11 @@ impl<'a> Phase<'a> {
         self.tally.tokens += completion.tokens.len();
         self.unsent.push((
             place,
-            Ask { task: prompt.task.clone(), prompt: prompt.text.clone(), completion: completion.text.clone() },
+            Ask {
+                task: prompt.task.clone(),
+                prompt: prompt.text.clone(),
+                completion: completion.text.clone(),
+            },
         ));
         self.drawn[place.0][place.1] = Some(completion);
         self.oldest.get_or_insert_with(Instant::now);
@@ -249,10 +274,17 @@ impl<'a> Phase<'a> {
         }
         let (places, asks): (Vec<_>, Vec<_>) = self.unsent.drain(..).unzip();
         let rewards = self.rewards.clone();
-        self.requests.spawn(async move { (places, rewards.judge(asks).await) });
+        self.requests
+            .spawn(async move { (places, rewards.judge(asks).await) });
     }
 
-    fn learnt(&mut self, verdicts: Result<(Vec<(usize, usize)>, Result<Vec<Judged>, RewardError>), tokio::task::JoinError>) -> Result<(), RolloutError> {
+    fn learnt(
+        &mut self,
+        verdicts: Result<
+            (Vec<(usize, usize)>, Result<Vec<Judged>, RewardError>),
+            tokio::task::JoinError,
+        >,
+    ) -> Result<(), RolloutError> {
         let (places, verdicts) = match verdicts {
             Ok(answer) => answer,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -269,7 +301,10 @@ impl<'a> Phase<'a> {
     }
 
     fn finish(self) -> Result<Vec<SampledGroup>, RolloutError> {
-        let incomplete = || RolloutError::Incomplete { drawn: self.tally.drawn, wanted: self.tally.wanted };
+        let incomplete = || RolloutError::Incomplete {
+            drawn: self.tally.drawn,
+            wanted: self.tally.wanted,
+        };
         self.queries
             .iter()
             .zip(self.drawn.into_iter().zip(self.judged))
@@ -279,11 +314,26 @@ impl<'a> Phase<'a> {
                     .zip(judged)
                     .map(|(completion, judged)| {
                         let (completion, judged) = completion.zip(judged).ok_or_else(incomplete)?;
-                        let Completion { tokens, logp, text, finish, .. } = completion;
-                        Ok(Sample { tokens, logp, text, finish, judged })
+                        let Completion {
+                            tokens,
+                            logp,
+                            text,
+                            finish,
+                            ..
+                        } = completion;
+                        Ok(Sample {
+                            tokens,
+                            logp,
+                            text,
+                            finish,
+                            judged,
+                        })
                     })
                     .collect::<Result<_, RolloutError>>()?;
-                Ok(SampledGroup { prompt: query.prompt.clone(), samples })
+                Ok(SampledGroup {
+                    prompt: query.prompt.clone(),
+                    samples,
+                })
             })
             .collect()
     }

@@ -50,7 +50,12 @@ mod tests {
 
     #[test]
     fn an_epoch_asks_every_task_once_in_an_order_of_its_own() {
-        let (first, again, second, other) = (permutation(7, 0, 100), permutation(7, 0, 100), permutation(7, 1, 100), permutation(8, 0, 100));
+        let (first, again, second, other) = (
+            permutation(7, 0, 100),
+            permutation(7, 0, 100),
+            permutation(7, 1, 100),
+            permutation(8, 0, 100),
+        );
         assert_eq!(first, again);
         assert_ne!(first, second);
         assert_ne!(first, other);
@@ -67,7 +72,13 @@ mod tests {
             }
         }
         // 1000 expected; the standard deviation is 27.
-        assert!(counts.iter().flatten().all(|count| (860..1140).contains(count)), "{counts:?}");
+        assert!(
+            counts
+                .iter()
+                .flatten()
+                .all(|count| (860..1140).contains(count)),
+            "{counts:?}"
+        );
     }
 
     #[test]

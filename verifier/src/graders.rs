@@ -50,7 +50,12 @@ impl Graders {
     /// None is tried yet: [`Graders::prepare`] does that.
     #[must_use]
     pub fn new(settings: GraderSettings, disk: Option<Arc<Disk>>) -> Graders {
-        Graders { settings, disk, code: RwLock::new(Slot::Preparing), math: RwLock::new((GraderState::Preparing, None)) }
+        Graders {
+            settings,
+            disk,
+            code: RwLock::new(Slot::Preparing),
+            math: RwLock::new((GraderState::Preparing, None)),
+        }
     }
 
     /// Opens the sandbox and has every grader judge a known-good and a known-bad sample. Blocks, for a minute where the sandbox must be made first.
@@ -62,7 +67,12 @@ impl Graders {
         *self.math.write().unwrap_or_else(PoisonError::into_inner) = math;
         let slot = match open() {
             Ok(sandbox) => {
-                let grader = CodeGrader::new(sandbox, self.settings.limits, self.settings.expected_bytes, self.disk.clone());
+                let grader = CodeGrader::new(
+                    sandbox,
+                    self.settings.limits,
+                    self.settings.expected_bytes,
+                    self.disk.clone(),
+                );
                 match try_code(&grader) {
                     Ok(()) => Slot::Ready(Arc::new(grader)),
                     Err(reason) => Slot::Unavailable(reason),
@@ -102,7 +112,10 @@ impl Graders {
     fn code(&self) -> Result<Arc<CodeGrader>, Box<Grading>> {
         match &*self.code.read().unwrap_or_else(PoisonError::into_inner) {
             Slot::Ready(grader) => Ok(Arc::clone(grader)),
-            Slot::Preparing => Err(Box::new(Grading::unavailable("the sandbox is still being prepared; ask again when /readyz answers 200", true))),
+            Slot::Preparing => Err(Box::new(Grading::unavailable(
+                "the sandbox is still being prepared; ask again when /readyz answers 200",
+                true,
+            ))),
             Slot::Unavailable(reason) => Err(Box::new(Grading::unavailable(reason, false))),
         }
     }
@@ -110,14 +123,24 @@ impl Graders {
     /// The key of a verdict: everything that it depends on.
     #[must_use]
     pub fn key(&self, task: &Known, prompt: &str, completion: &str) -> Key {
-        let writer = KeyWriter::new().field("verdict-1").field(grader(&task.spec));
+        let writer = KeyWriter::new()
+            .field("verdict-1")
+            .field(grader(&task.spec));
         let writer = match &task.spec {
-            TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.extraction.name()),
+            TaskSpec::Math(_) => writer
+                .field(math::VERSION)
+                .field(self.settings.extraction.name()),
             TaskSpec::Lean(_) => writer.field(lean::VERSION),
             TaskSpec::Code(_) => {
                 let code = self.code().ok();
                 let identity = code.as_ref().map(|grader| grader.sandbox().identity());
-                let Limits { fuel, memory, output, value, backstop: _ } = self.settings.limits;
+                let Limits {
+                    fuel,
+                    memory,
+                    output,
+                    value,
+                    backstop: _,
+                } = self.settings.limits;
                 writer
                     .field(code::VERSION)
                     .field(identity.map_or("", |identity| identity.backend.as_str()))
@@ -128,7 +151,11 @@ impl Graders {
                     .field((value as u64).to_le_bytes())
             }
         };
-        writer.field(task.content.0).field(prompt).field(completion).finish()
+        writer
+            .field(task.content.0)
+            .field(prompt)
+            .field(completion)
+            .finish()
     }
 
     /// Every grader and its state.
@@ -139,18 +166,38 @@ impl Graders {
             version: version.to_owned(),
             state: GraderState::Unavailable,
             reason: None,
-            required: self.settings.require.iter().any(|required| required == name),
+            required: self
+                .settings
+                .require
+                .iter()
+                .any(|required| required == name),
             backend: None,
             interpreter: None,
             digest: None,
             policy: None,
         };
-        let (state, reason) = self.math.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let math = GraderInfo { state, reason, policy: Some(self.settings.extraction.name().to_owned()), ..blank("math", math::VERSION) };
+        let (state, reason) = self
+            .math
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let math = GraderInfo {
+            state,
+            reason,
+            policy: Some(self.settings.extraction.name().to_owned()),
+            ..blank("math", math::VERSION)
+        };
         let code = blank("code", code::VERSION);
         let code = match &*self.code.read().unwrap_or_else(PoisonError::into_inner) {
-            Slot::Preparing => GraderInfo { state: GraderState::Preparing, reason: Some("the sandbox is being prepared".to_owned()), ..code },
-            Slot::Unavailable(reason) => GraderInfo { reason: Some(reason.clone()), ..code },
+            Slot::Preparing => GraderInfo {
+                state: GraderState::Preparing,
+                reason: Some("the sandbox is being prepared".to_owned()),
+                ..code
+            },
+            Slot::Unavailable(reason) => GraderInfo {
+                reason: Some(reason.clone()),
+                ..code
+            },
             Slot::Ready(grader) => {
                 let identity = grader.sandbox().identity();
                 GraderInfo {
@@ -162,7 +209,10 @@ impl Graders {
                 }
             }
         };
-        let lean = GraderInfo { reason: Some(lean::REASON.to_owned()), ..blank("lean", lean::VERSION) };
+        let lean = GraderInfo {
+            reason: Some(lean::REASON.to_owned()),
+            ..blank("lean", lean::VERSION)
+        };
         vec![math, code, lean]
     }
 
@@ -183,7 +233,9 @@ fn try_math(extraction: Extraction) -> Result<(), String> {
     if (right, wrong) == (Verdict::Correct, Verdict::Incorrect) {
         Ok(())
     } else {
-        Err(format!("the math grader judged a right answer {right:?} and a wrong one {wrong:?}: report this as a bug"))
+        Err(format!(
+            "the math grader judged a right answer {right:?} and a wrong one {wrong:?}: report this as a bug"
+        ))
     }
 }
 
@@ -194,7 +246,10 @@ fn try_code(grader: &CodeGrader) -> Result<(), String> {
         canonical: Some("def double(n):\n    return 2 * n\n".to_owned()),
         imports: Vec::new(),
         example: None,
-        tests: vec![CodeTest { args: vec![Value::from(21)], expected: None }],
+        tests: vec![CodeTest {
+            args: vec![Value::from(21)],
+            expected: None,
+        }],
         asserts: vec!["assert double(4) == 8".to_owned()],
         atol: 0.0,
         compare: Compare::Equal,
@@ -234,7 +289,8 @@ impl WasmPlace {
                 ));
             };
             let progress = |line: &str| tracing::info!("{line}");
-            let sandbox = sandboxes::wasm::WasmSandbox::open(artifact_dir, &self.cache_dir, &progress)?;
+            let sandbox =
+                sandboxes::wasm::WasmSandbox::open(artifact_dir, &self.cache_dir, &progress)?;
             Ok(Arc::new(sandbox) as Arc<dyn Sandbox>)
         })
     }

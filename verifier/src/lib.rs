@@ -23,9 +23,9 @@ pub mod metrics;
 pub mod passk;
 pub mod pool;
 pub mod registry;
+pub mod score;
 #[cfg(test)]
 mod scripted;
-pub mod score;
 pub mod service;
 pub mod setup;
 

@@ -4,6 +4,7 @@
 
 mod cmd;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -13,7 +14,12 @@ use clap::{Parser, Subcommand};
 #[command(name = "rapid-verifier", version, propagate_version = true)]
 struct Cli {
     /// What is logged to stderr: error, warn, info, debug or trace, or a filter such as verifier=debug
-    #[arg(long, global = true, env = "RAPID_LOG", default_value = "warn,verifier=info,rapid_verifier=info,sandboxes=info")]
+    #[arg(
+        long,
+        global = true,
+        env = "RAPID_LOG",
+        default_value = "warn,verifier=info,rapid_verifier=info,sandboxes=info"
+    )]
     log: String,
     #[command(subcommand)]
     command: Command,
@@ -52,7 +58,12 @@ fn main() -> ExitCode {
 
 fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseError> {
     let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     Ok(())
 }
 
@@ -71,7 +82,11 @@ mod tests {
     fn every_command_shows_examples() {
         for command in Cli::command().get_subcommands() {
             let help = command.clone().render_long_help().to_string();
-            assert!(help.contains("Examples:") && help.contains("rapid-verifier"), "{}", command.get_name());
+            assert!(
+                help.contains("Examples:") && help.contains("rapid-verifier"),
+                "{}",
+                command.get_name()
+            );
         }
     }
 }

@@ -7,7 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use verifier_api::Verdict;
 
 /// Upper bounds of the histogram's buckets, in seconds.
-const BUCKETS: [f64; 12] = [0.0001, 0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 60.0, 300.0];
+const BUCKETS: [f64; 12] = [
+    0.0001, 0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 60.0, 300.0,
+];
 
 /// Everything counted since the start.
 #[derive(Debug, Default)]
@@ -46,13 +48,20 @@ pub struct Gauges {
 impl Metrics {
     /// Counts an answered request.
     pub fn request(&self, route: &str, status: u16) {
-        *self.lock().requests.entry((route.to_owned(), status)).or_default() += 1;
+        *self
+            .lock()
+            .requests
+            .entry((route.to_owned(), status))
+            .or_default() += 1;
     }
 
     /// Counts a judgement, and the time that it took where it was made and not remembered.
     pub fn judgement(&self, grader: &'static str, verdict: Verdict, cached: bool, seconds: f64) {
         let mut counts = self.lock();
-        *counts.judgements.entry((grader, name(verdict), cached)).or_default() += 1;
+        *counts
+            .judgements
+            .entry((grader, name(verdict), cached))
+            .or_default() += 1;
         if !cached {
             let histogram = counts.seconds.entry(grader).or_default();
             if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
@@ -68,30 +77,82 @@ impl Metrics {
     pub fn render(&self, gauges: Gauges) -> String {
         let counts = self.lock();
         let mut out = String::new();
-        family(&mut out, "requests_total", "counter", "HTTP requests answered.");
+        family(
+            &mut out,
+            "requests_total",
+            "counter",
+            "HTTP requests answered.",
+        );
         for ((route, status), count) in &counts.requests {
-            line(&mut out, "requests_total", &format!("route=\"{route}\",status=\"{status}\""), *count as f64);
+            line(
+                &mut out,
+                "requests_total",
+                &format!("route=\"{route}\",status=\"{status}\""),
+                *count as f64,
+            );
         }
         family(&mut out, "judgements_total", "counter", "Items judged.");
         for ((grader, verdict, cached), count) in &counts.judgements {
-            line(&mut out, "judgements_total", &format!("grader=\"{grader}\",verdict=\"{verdict}\",cached=\"{cached}\""), *count as f64);
+            line(
+                &mut out,
+                "judgements_total",
+                &format!("grader=\"{grader}\",verdict=\"{verdict}\",cached=\"{cached}\""),
+                *count as f64,
+            );
         }
-        family(&mut out, "judge_seconds", "histogram", "Time that judging an item took, cached ones excepted.");
+        family(
+            &mut out,
+            "judge_seconds",
+            "histogram",
+            "Time that judging an item took, cached ones excepted.",
+        );
         for (grader, histogram) in &counts.seconds {
             let mut below = 0;
             for (bound, count) in BUCKETS.iter().zip(histogram.buckets) {
                 below += count;
-                line(&mut out, "judge_seconds_bucket", &format!("grader=\"{grader}\",le=\"{bound}\""), below as f64);
+                line(
+                    &mut out,
+                    "judge_seconds_bucket",
+                    &format!("grader=\"{grader}\",le=\"{bound}\""),
+                    below as f64,
+                );
             }
-            line(&mut out, "judge_seconds_bucket", &format!("grader=\"{grader}\",le=\"+Inf\""), histogram.count as f64);
-            line(&mut out, "judge_seconds_sum", &format!("grader=\"{grader}\""), histogram.sum);
-            line(&mut out, "judge_seconds_count", &format!("grader=\"{grader}\""), histogram.count as f64);
+            line(
+                &mut out,
+                "judge_seconds_bucket",
+                &format!("grader=\"{grader}\",le=\"+Inf\""),
+                histogram.count as f64,
+            );
+            line(
+                &mut out,
+                "judge_seconds_sum",
+                &format!("grader=\"{grader}\""),
+                histogram.sum,
+            );
+            line(
+                &mut out,
+                "judge_seconds_count",
+                &format!("grader=\"{grader}\""),
+                histogram.count as f64,
+            );
         }
         for (name, help, value) in [
-            ("queued_items", "Items that wait for a worker.", gauges.queued as f64),
-            ("running_items", "Items that are being judged.", gauges.running as f64),
+            (
+                "queued_items",
+                "Items that wait for a worker.",
+                gauges.queued as f64,
+            ),
+            (
+                "running_items",
+                "Items that are being judged.",
+                gauges.running as f64,
+            ),
             ("workers", "Worker threads.", gauges.workers as f64),
-            ("ready", "1 where /readyz answers 200.", f64::from(u8::from(gauges.ready))),
+            (
+                "ready",
+                "1 where /readyz answers 200.",
+                f64::from(u8::from(gauges.ready)),
+            ),
         ] {
             family(&mut out, name, "gauge", help);
             line(&mut out, name, "", value);
@@ -119,11 +180,18 @@ pub fn name(verdict: Verdict) -> &'static str {
 
 fn family(out: &mut String, name: &str, kind: &str, help: &str) {
     // Writing to a String cannot fail.
-    let _ = writeln!(out, "# HELP rapid_verifier_{name} {help}\n# TYPE rapid_verifier_{name} {kind}");
+    let _ = writeln!(
+        out,
+        "# HELP rapid_verifier_{name} {help}\n# TYPE rapid_verifier_{name} {kind}"
+    );
 }
 
 fn line(out: &mut String, name: &str, labels: &str, value: f64) {
-    let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+    let labels = if labels.is_empty() {
+        String::new()
+    } else {
+        format!("{{{labels}}}")
+    };
     let _ = writeln!(out, "rapid_verifier_{name}{labels} {value}");
 }
 
@@ -138,7 +206,12 @@ mod tests {
         metrics.judgement("math", Verdict::Correct, false, 0.0005);
         metrics.judgement("math", Verdict::Correct, false, 1000.0);
         metrics.judgement("math", Verdict::Correct, true, 0.0);
-        let text = metrics.render(Gauges { queued: 3, running: 1, workers: 2, ready: true });
+        let text = metrics.render(Gauges {
+            queued: 3,
+            running: 1,
+            workers: 2,
+            ready: true,
+        });
         for expected in [
             "rapid_verifier_requests_total{route=\"/v1/verify\",status=\"200\"} 1",
             "rapid_verifier_judgements_total{grader=\"math\",verdict=\"correct\",cached=\"false\"} 2",
@@ -149,7 +222,10 @@ mod tests {
             "rapid_verifier_queued_items 3",
             "rapid_verifier_ready 1",
         ] {
-            assert!(text.lines().any(|line| line == expected), "{expected} in\n{text}");
+            assert!(
+                text.lines().any(|line| line == expected),
+                "{expected} in\n{text}"
+            );
         }
     }
 }

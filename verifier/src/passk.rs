@@ -31,14 +31,21 @@ pub struct Estimate {
 /// Eq. 1). `None` where fewer than k were judged.
 #[must_use]
 pub fn of_task(counts: Counts, k: usize) -> Option<f64> {
-    let Counts { judged: n, correct: c } = counts;
+    let Counts {
+        judged: n,
+        correct: c,
+    } = counts;
     if k == 0 || n < k || c > n {
         return None;
     }
     if n - c < k {
         return Some(1.0);
     }
-    Some(1.0 - (n - c + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product::<f64>())
+    Some(
+        1.0 - (n - c + 1..=n)
+            .map(|i| 1.0 - k as f64 / i as f64)
+            .product::<f64>(),
+    )
 }
 
 /// Pass@k over tasks. `None` where no task has k judged samples. The same counts give the same interval.
@@ -50,9 +57,22 @@ pub fn estimate(counts: &[Counts], k: usize) -> Option<Estimate> {
     }
     let mean = |sum: f64| sum / values.len() as f64;
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut means: Vec<f64> = (0..RESAMPLES).map(|_| mean((0..values.len()).map(|_| values[random.below(values.len())]).sum())).collect();
+    let mut means: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            mean(
+                (0..values.len())
+                    .map(|_| values[random.below(values.len())])
+                    .sum(),
+            )
+        })
+        .collect();
     means.sort_by(f64::total_cmp);
-    Some(Estimate { mean: mean(values.iter().sum()), low: means[RESAMPLES / 40], high: means[RESAMPLES - 1 - RESAMPLES / 40], tasks: values.len() })
+    Some(Estimate {
+        mean: mean(values.iter().sum()),
+        low: means[RESAMPLES / 40],
+        high: means[RESAMPLES - 1 - RESAMPLES / 40],
+        tasks: values.len(),
+    })
 }
 
 /// SplitMix64.

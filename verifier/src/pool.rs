@@ -70,11 +70,23 @@ impl Pool {
     /// Where the system gives no thread.
     pub fn new(name: &str, workers: usize, capacity: usize) -> std::io::Result<Pool> {
         let workers = workers.max(1);
-        let shared = Arc::new(Shared { state: Mutex::default(), more: Condvar::new(), capacity, workers });
-        let mut pool = Pool { shared, workers: Vec::with_capacity(workers) };
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            more: Condvar::new(),
+            capacity,
+            workers,
+        });
+        let mut pool = Pool {
+            shared,
+            workers: Vec::with_capacity(workers),
+        };
         for number in 0..workers {
             let shared = Arc::clone(&pool.shared);
-            pool.workers.push(std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || work(&shared))?);
+            pool.workers.push(
+                std::thread::Builder::new()
+                    .name(format!("{name}-{number}"))
+                    .spawn(move || work(&shared))?,
+            );
         }
         Ok(pool)
     }
@@ -87,11 +99,17 @@ impl Pool {
         let mut state = self.shared.lock();
         if state.queued + state.reserved + jobs > self.shared.capacity {
             let seconds = state.queued as f64 * state.mean_seconds / self.shared.workers as f64;
-            return Err(Full { retry_after: Duration::from_secs(seconds.clamp(1.0, 60.0) as u64) });
+            return Err(Full {
+                retry_after: Duration::from_secs(seconds.clamp(1.0, 60.0) as u64),
+            });
         }
         state.reserved += jobs;
         state.next_lane += 1;
-        Ok(Reservation { shared: Arc::clone(&self.shared), left: jobs, lane: state.next_lane })
+        Ok(Reservation {
+            shared: Arc::clone(&self.shared),
+            left: jobs,
+            lane: state.next_lane,
+        })
     }
 
     /// Drops the queued jobs that nobody waits for.
@@ -99,15 +117,13 @@ impl Pool {
         let mut gone = Vec::new();
         let mut state = self.shared.lock();
         for (_, lane) in &mut state.lanes {
-            let (wanted, unwanted): (VecDeque<_>, VecDeque<_>) = std::mem::take(lane).into_iter().map(|mut job| (job.wanted(), job)).fold(
-                (VecDeque::new(), VecDeque::new()),
-                |(mut wanted, mut unwanted), (keep, job)| {
-                    if keep { wanted.push_back(job) } else { unwanted.push_back(job) }
-                    (wanted, unwanted)
-                },
-            );
-            *lane = wanted;
-            gone.extend(unwanted);
+            for mut job in std::mem::take(lane) {
+                if job.wanted() {
+                    lane.push_back(job);
+                } else {
+                    gone.push(job);
+                }
+            }
         }
         state.queued -= gone.len();
         state.lanes.retain(|(_, lane)| !lane.is_empty());
@@ -181,7 +197,10 @@ fn work(shared: &Shared) {
             return;
         }
         let Some((lane, mut jobs)) = state.lanes.pop_front() else {
-            state = shared.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = shared
+                .more
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
             continue;
         };
         let job = jobs.pop_front();
@@ -252,17 +271,32 @@ mod tests {
             let (release, hold) = mpsc::channel();
             let pool = Pool::new("test", 1, capacity).unwrap();
             let wanted = Arc::new(AtomicBool::new(true));
-            pool.reserve(1).unwrap().submit(Box::new(Note { text: "first", to: to.clone(), wanted, hold: Some(hold) }));
+            pool.reserve(1).unwrap().submit(Box::new(Note {
+                text: "first",
+                to: to.clone(),
+                wanted,
+                hold: Some(hold),
+            }));
             while pool.load() != (0, 1) {
                 std::thread::yield_now();
             }
-            Bench { release: Some(release), pool, to, notes }
+            Bench {
+                release: Some(release),
+                pool,
+                to,
+                notes,
+            }
         }
 
         fn submit(&self, texts: &[&'static str], wanted: &Arc<AtomicBool>) {
             let mut room = self.pool.reserve(texts.len()).unwrap();
             for text in texts {
-                room.submit(Box::new(Note { text, to: self.to.clone(), wanted: Arc::clone(wanted), hold: None }));
+                room.submit(Box::new(Note {
+                    text,
+                    to: self.to.clone(),
+                    wanted: Arc::clone(wanted),
+                    hold: None,
+                }));
             }
         }
 

@@ -20,7 +20,10 @@ pub struct Known {
 
 impl From<TaskSpec> for Known {
     fn from(spec: TaskSpec) -> Known {
-        Known { content: content(&spec), spec }
+        Known {
+            content: content(&spec),
+            spec,
+        }
     }
 }
 
@@ -36,7 +39,10 @@ impl Registry {
     ///
     /// # Errors
     /// Where one of `names` cannot be read.
-    pub fn open(names: &[String], data_dir: Option<&Path>) -> Result<Registry, datasets::DatasetError> {
+    pub fn open(
+        names: &[String],
+        data_dir: Option<&Path>,
+    ) -> Result<Registry, datasets::DatasetError> {
         let mut registry = Registry::default();
         for name in names {
             registry.add(datasets::open(name, data_dir)?);
@@ -45,7 +51,9 @@ impl Registry {
             for name in datasets::NAMES {
                 match datasets::open(name, data_dir) {
                     Ok(dataset) => registry.add(dataset),
-                    Err(error @ datasets::DatasetError::Missing { .. }) => tracing::debug!("{error}"),
+                    Err(error @ datasets::DatasetError::Missing { .. }) => {
+                        tracing::debug!("{error}");
+                    }
                     Err(error) => tracing::warn!("{error}"),
                 }
             }
@@ -67,7 +75,13 @@ impl Registry {
             digest = digest.field(&id).field(known.content.0);
             self.tasks.insert(id, Arc::new(known));
         }
-        let info = DatasetInfo { name: dataset.name.clone(), graders, train, eval, digest: digest.finish().to_string() };
+        let info = DatasetInfo {
+            name: dataset.name.clone(),
+            graders,
+            train,
+            eval,
+            digest: digest.finish().to_string(),
+        };
         self.datasets.insert(dataset.name, info);
     }
 
@@ -91,7 +105,9 @@ impl Registry {
             return format!("the data set `{set}` has no task `{id}`");
         }
         let names: Vec<&str> = self.datasets.keys().map(String::as_str).collect();
-        let near = nearest(set, names.iter().copied()).map(|name| format!(" Did you mean `{name}/…`?")).unwrap_or_default();
+        let near = nearest(set, names.iter().copied())
+            .map(|name| format!(" Did you mean `{name}/…`?"))
+            .unwrap_or_default();
         format!(
             "this server has no data set `{set}`, only {}.{near} Start it with --data-dir DIR where DIR holds {set}/, or fetch the data set",
             names.join(", ")
@@ -134,7 +150,9 @@ fn content(spec: &TaskSpec) -> Key {
                 .field(format!("{:?}", task.compare))
                 .field((task.tests.len() as u64).to_le_bytes());
             for test in &task.tests {
-                writer = writer.fields(test.args.iter().map(text)).fields(test.expected.iter().map(text));
+                writer = writer
+                    .fields(test.args.iter().map(text))
+                    .fields(test.expected.iter().map(text));
             }
             writer
         }
@@ -152,10 +170,16 @@ mod tests {
         let task = |id: &str, answer: &str| Task {
             id: id.to_owned(),
             question: "?".to_owned(),
-            spec: TaskSpec::Math(MathTask { answer: answer.to_owned() }),
+            spec: TaskSpec::Math(MathTask {
+                answer: answer.to_owned(),
+            }),
         };
         let mut registry = Registry::default();
-        registry.add(Dataset { name: "sums".to_owned(), train: vec![task("sums/1", "2")], eval: vec![task("sums/2", "4")] });
+        registry.add(Dataset {
+            name: "sums".to_owned(),
+            train: vec![task("sums/1", "2")],
+            eval: vec![task("sums/2", "4")],
+        });
         registry
     }
 
@@ -165,7 +189,10 @@ mod tests {
         assert!(registry.get("sums/2").is_some());
         assert!(registry.get("sums/3").is_none());
         assert_eq!(registry.datasets()[0].graders, ["math"]);
-        assert_eq!((registry.datasets()[0].train, registry.datasets()[0].eval), (1, 1));
+        assert_eq!(
+            (registry.datasets()[0].train, registry.datasets()[0].eval),
+            (1, 1)
+        );
     }
 
     #[test]
@@ -173,12 +200,20 @@ mod tests {
         let registry = registry();
         assert!(registry.missing("sums/9").contains("no task `sums/9`"));
         let unknown = registry.missing("sum/1");
-        assert!(unknown.contains("Did you mean `sums/…`?") && unknown.contains("--data-dir"), "{unknown}");
+        assert!(
+            unknown.contains("Did you mean `sums/…`?") && unknown.contains("--data-dir"),
+            "{unknown}"
+        );
     }
 
     #[test]
     fn tasks_of_other_content_have_other_digests() {
-        let math = |answer: &str| Known::from(TaskSpec::Math(MathTask { answer: answer.to_owned() })).content;
+        let math = |answer: &str| {
+            Known::from(TaskSpec::Math(MathTask {
+                answer: answer.to_owned(),
+            }))
+            .content
+        };
         assert_ne!(math("1"), math("2"));
         assert_eq!(math("1"), math("1"));
     }

@@ -38,7 +38,9 @@ pub enum ScoreError {
         source: std::io::Error,
     },
     /// A line is not a sample.
-    #[error("{path}, line {line}: {reason}. A sample is a JSON object a line with `task_id` (or `task`, or `id`) and `completion`, both strings or the id a number")]
+    #[error(
+        "{path}, line {line}: {reason}. A sample is a JSON object a line with `task_id` (or `task`, or `id`) and `completion`, both strings or the id a number"
+    )]
     Line {
         /// The file.
         path: PathBuf,
@@ -55,29 +57,58 @@ pub enum ScoreError {
 /// # Errors
 /// [`ScoreError`] with the line at fault, a task that `dataset` does not have included.
 pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, ScoreError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ScoreError::Io { path: path.to_owned(), source })?;
-    let ids: std::collections::HashSet<&str> = dataset.train.iter().chain(&dataset.eval).map(|task| task.id.as_str()).collect();
+    let text = std::fs::read_to_string(path).map_err(|source| ScoreError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let ids: std::collections::HashSet<&str> = dataset
+        .train
+        .iter()
+        .chain(&dataset.eval)
+        .map(|task| task.id.as_str())
+        .collect();
     let mut samples = Vec::new();
     for (index, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
             continue;
         }
-        let fault = |reason: String| ScoreError::Line { path: path.to_owned(), line: index + 1, reason };
+        let fault = |reason: String| ScoreError::Line {
+            path: path.to_owned(),
+            line: index + 1,
+            reason,
+        };
         let record: Json = serde_json::from_str(line).map_err(|error| fault(error.to_string()))?;
-        let id = ["task_id", "task", "id"].iter().find_map(|field| match &record[*field] {
-            Json::String(id) => Some(id.clone()),
-            Json::Number(id) => Some(id.to_string()),
-            _ => None,
-        });
+        let id = ["task_id", "task", "id"]
+            .iter()
+            .find_map(|field| match &record[*field] {
+                Json::String(id) => Some(id.clone()),
+                Json::Number(id) => Some(id.to_string()),
+                _ => None,
+            });
         let id = id.ok_or_else(|| fault("it names no task".to_owned()))?;
-        let completion = record["completion"].as_str().ok_or_else(|| fault("it has no `completion`".to_owned()))?;
+        let completion = record["completion"]
+            .as_str()
+            .ok_or_else(|| fault("it has no `completion`".to_owned()))?;
         let last = id.rsplit('/').next().unwrap_or(&id);
-        let task = [id.clone(), format!("{}/{id}", dataset.name), format!("{}/{last}", dataset.name)]
-            .into_iter()
-            .find(|candidate| ids.contains(candidate.as_str()))
-            .ok_or_else(|| fault(format!("the data set `{}` has no task `{id}`", dataset.name)))?;
+        let task = [
+            id.clone(),
+            format!("{}/{id}", dataset.name),
+            format!("{}/{last}", dataset.name),
+        ]
+        .into_iter()
+        .find(|candidate| ids.contains(candidate.as_str()))
+        .ok_or_else(|| {
+            fault(format!(
+                "the data set `{}` has no task `{id}`",
+                dataset.name
+            ))
+        })?;
         let prompt = record["prompt"].as_str().unwrap_or_default().to_owned();
-        samples.push(Sample { task, prompt, completion: completion.to_owned() });
+        samples.push(Sample {
+            task,
+            prompt,
+            completion: completion.to_owned(),
+        });
     }
     Ok(samples)
 }
@@ -85,14 +116,31 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
 /// Judges every sample; `done` is called after each. The judgements come in the samples' order.
 ///
 /// The service's queue must have room for all of them.
-pub async fn judge_samples(service: &Arc<Service>, samples: &[Sample], done: impl Fn()) -> Vec<Judgement> {
+pub async fn judge_samples(
+    service: &Arc<Service>,
+    samples: &[Sample],
+    done: impl Fn(),
+) -> Vec<Judgement> {
     let mut running: FuturesUnordered<_> = samples
         .iter()
         .enumerate()
         .map(|(index, sample)| async move {
-            let Some(task) = service.registry().get(&sample.task) else { return (index, None) };
-            let question = Question { id: sample.task.clone(), task, prompt: sample.prompt.clone(), completion: sample.completion.clone() };
-            (index, judge(service, vec![question]).await.ok().and_then(|mut judgements| judgements.pop()))
+            let Some(task) = service.registry().get(&sample.task) else {
+                return (index, None);
+            };
+            let question = Question {
+                id: sample.task.clone(),
+                task,
+                prompt: sample.prompt.clone(),
+                completion: sample.completion.clone(),
+            };
+            (
+                index,
+                judge(service, vec![question])
+                    .await
+                    .ok()
+                    .and_then(|mut judgements| judgements.pop()),
+            )
         })
         .collect();
     let mut judgements: Vec<Option<Judgement>> = vec![None; samples.len()];
@@ -113,7 +161,11 @@ pub async fn judge_samples(service: &Arc<Service>, samples: &[Sample], done: imp
         deterministic: true,
         elapsed_ms: 0.0,
     };
-    judgements.into_iter().zip(samples).map(|(judgement, sample)| judgement.unwrap_or_else(|| missing(sample))).collect()
+    judgements
+        .into_iter()
+        .zip(samples)
+        .map(|(judgement, sample)| judgement.unwrap_or_else(|| missing(sample)))
+        .collect()
 }
 
 /// What a file of samples comes to.
@@ -150,8 +202,14 @@ impl Score {
             dataset: dataset.to_owned(),
             samples: judgements.len(),
             tasks: counts.len(),
-            masked: judgements.iter().filter(|judgement| judgement.reward.is_none()).count(),
-            pass_at: ks.iter().map(|k| (*k, passk::estimate(&counts, *k))).collect(),
+            masked: judgements
+                .iter()
+                .filter(|judgement| judgement.reward.is_none())
+                .count(),
+            pass_at: ks
+                .iter()
+                .map(|k| (*k, passk::estimate(&counts, *k)))
+                .collect(),
             verdicts,
         }
     }
@@ -159,11 +217,24 @@ impl Score {
     /// The table for people.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut out = format!("{}: {} samples of {} tasks\n\n", self.dataset, self.samples, self.tasks);
+        let mut out = format!(
+            "{}: {} samples of {} tasks\n\n",
+            self.dataset, self.samples, self.tasks
+        );
         for (k, estimate) in &self.pass_at {
             match estimate {
-                Some(Estimate { mean, low, high, tasks }) => {
-                    out += &format!("Pass@{k:<4} {:6.2}%   95% interval {:.2}% to {:.2}%   over {tasks} tasks\n", mean * 100.0, low * 100.0, high * 100.0);
+                Some(Estimate {
+                    mean,
+                    low,
+                    high,
+                    tasks,
+                }) => {
+                    out += &format!(
+                        "Pass@{k:<4} {:6.2}%   95% interval {:.2}% to {:.2}%   over {tasks} tasks\n",
+                        mean * 100.0,
+                        low * 100.0,
+                        high * 100.0
+                    );
                 }
                 None => out += &format!("Pass@{k:<4}      –    no task has {k} judged samples\n"),
             }
@@ -173,7 +244,10 @@ impl Score {
             out += &format!("{verdict:<12} {count:>6}\n");
         }
         if self.masked > 0 {
-            out += &format!("\n{} samples could not be judged and count nowhere: run `rapid-verifier doctor`\n", self.masked);
+            out += &format!(
+                "\n{} samples could not be judged and count nowhere: run `rapid-verifier doctor`\n",
+                self.masked
+            );
         }
         out
     }
@@ -186,8 +260,18 @@ mod tests {
     use super::*;
 
     fn dataset() -> Dataset {
-        let task = |id: &str| Task { id: id.to_owned(), question: "?".to_owned(), spec: TaskSpec::Math(MathTask { answer: "1".to_owned() }) };
-        Dataset { name: "mbppplus".to_owned(), train: vec![task("mbppplus/2")], eval: vec![task("mbppplus/3")] }
+        let task = |id: &str| Task {
+            id: id.to_owned(),
+            question: "?".to_owned(),
+            spec: TaskSpec::Math(MathTask {
+                answer: "1".to_owned(),
+            }),
+        };
+        Dataset {
+            name: "mbppplus".to_owned(),
+            train: vec![task("mbppplus/2")],
+            eval: vec![task("mbppplus/3")],
+        }
     }
 
     fn read(text: &str) -> Result<Vec<Sample>, ScoreError> {
@@ -204,7 +288,10 @@ mod tests {
         )
         .unwrap();
         let tasks: Vec<&str> = samples.iter().map(|sample| sample.task.as_str()).collect();
-        assert_eq!(tasks, ["mbppplus/2", "mbppplus/3", "mbppplus/2", "mbppplus/3"]);
+        assert_eq!(
+            tasks,
+            ["mbppplus/2", "mbppplus/3", "mbppplus/2", "mbppplus/3"]
+        );
     }
 
     #[test]
@@ -213,7 +300,10 @@ mod tests {
             ("{\"task_id\": 2, \"completion\": \"a\"}\n{", "line 2"),
             ("{\"completion\": \"a\"}", "it names no task"),
             ("{\"task_id\": 2}", "it has no `completion`"),
-            ("{\"task_id\": 99, \"completion\": \"\"}", "has no task `99`"),
+            (
+                "{\"task_id\": 99, \"completion\": \"\"}",
+                "has no task `99`",
+            ),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{reason} in {error}");

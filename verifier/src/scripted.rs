@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sandboxes::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError};
 
 /// What the sandbox is told: the program's source, its calls (or its tests), and the limits.
-pub(crate) type Script = Box<dyn Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync>;
+pub(crate) type Script =
+    Box<dyn Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync>;
 
 pub(crate) struct Scripted {
     identity: Identity,
@@ -15,22 +16,36 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    pub(crate) fn new(script: impl Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync + 'static) -> Scripted {
-        let identity = Identity { backend: "scripted".to_owned(), interpreter: "none".to_owned(), digest: "0".repeat(64) };
-        Scripted { identity, script: Box::new(script), runs: AtomicUsize::new(0) }
+    pub(crate) fn new(
+        script: impl Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync + 'static,
+    ) -> Scripted {
+        let identity = Identity {
+            backend: "scripted".to_owned(),
+            interpreter: "none".to_owned(),
+            digest: "0".repeat(64),
+        };
+        Scripted {
+            identity,
+            script: Box::new(script),
+            runs: AtomicUsize::new(0),
+        }
     }
 
     /// Programs whose source holds "right" return twice their argument, others its square; `assert`s hold for the former only.
     pub(crate) fn doubling() -> Scripted {
         Scripted::new(|source, calls, _| {
-            let right = source.contains("right") || source.contains("2 * n") || source.contains("n + n");
+            let right =
+                source.contains("right") || source.contains("2 * n") || source.contains("n + n");
             let calls = calls
                 .iter()
                 .map(|call| match call.trim_matches(['[', ']']).parse::<i64>() {
                     Ok(n) if right => Call::Returned((2 * n).to_string()),
                     Ok(n) => Call::Returned((n * n).to_string()),
                     Err(_) if right => Call::Returned("null".to_owned()),
-                    Err(_) => Call::Raised { kind: "AssertionError".to_owned(), message: String::new() },
+                    Err(_) => Call::Raised {
+                        kind: "AssertionError".to_owned(),
+                        message: String::new(),
+                    },
                 })
                 .collect();
             Ok(completed(calls))
@@ -43,7 +58,13 @@ pub(crate) fn completed(calls: Vec<Call>) -> Run {
 }
 
 pub(crate) fn ended(calls: Vec<Call>, end: End) -> Run {
-    Run { calls, end, fuel: 1_000, peak_memory: 0, stdout: String::new() }
+    Run {
+        calls,
+        end,
+        fuel: 1_000,
+        peak_memory: 0,
+        stdout: String::new(),
+    }
 }
 
 impl Sandbox for Scripted {
@@ -56,7 +77,13 @@ impl Sandbox for Scripted {
         (self.script)(program.source, program.calls, limits)
     }
 
-    fn run_tests(&self, program: &Program<'_>, _prelude: &str, tests: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+    fn run_tests(
+        &self,
+        program: &Program<'_>,
+        _prelude: &str,
+        tests: &[String],
+        limits: &Limits,
+    ) -> Result<Run, SandboxError> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         (self.script)(program.source, tests, limits)
     }

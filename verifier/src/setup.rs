@@ -24,7 +24,9 @@ pub enum SetupError {
     #[error(transparent)]
     Dataset(#[from] datasets::DatasetError),
     /// The token's file.
-    #[error("the token file {path} {reason}. Put a long random text on its first line, such as `openssl rand -hex 32` prints")]
+    #[error(
+        "the token file {path} {reason}. Put a long random text on its first line, such as `openssl rand -hex 32` prints"
+    )]
     Token {
         /// The file.
         path: PathBuf,
@@ -35,7 +37,9 @@ pub enum SetupError {
     #[error("the worker threads could not be started: {0}. Lower `workers`")]
     Threads(std::io::Error),
     /// Others could reach the service, and nothing would stop them.
-    #[error("refusing to listen on {0}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1")]
+    #[error(
+        "refusing to listen on {0}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1"
+    )]
     Unguarded(std::net::SocketAddr),
 }
 
@@ -43,7 +47,10 @@ pub enum SetupError {
 ///
 /// # Errors
 /// [`SetupError`].
-pub fn service(config: &Config, token: Option<String>) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
+pub fn service(
+    config: &Config,
+    token: Option<String>,
+) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
     let token = read_token(config, token)?;
     if token.is_none() && !config.listen.ip().to_canonical().is_loopback() {
         return Err(SetupError::Unguarded(config.listen));
@@ -56,9 +63,18 @@ pub fn service(config: &Config, token: Option<String>) -> Result<(Arc<Service>, 
 ///
 /// # Errors
 /// [`SetupError::Threads`].
-pub fn with_registry(config: &Config, token: Option<Token>, registry: Registry, disk: Option<Arc<Disk>>) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
+pub fn with_registry(
+    config: &Config,
+    token: Option<Token>,
+    registry: Registry,
+    disk: Option<Arc<Disk>>,
+) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
     let settings = Settings {
-        limits: RequestLimits { body_bytes: config.limits.body_bytes, items: config.limits.items, queue: config.limits.queue },
+        limits: RequestLimits {
+            body_bytes: config.limits.body_bytes,
+            items: config.limits.items,
+            queue: config.limits.queue,
+        },
         workers: workers(config),
         cache_bytes: config.cache.memory_bytes,
         token,
@@ -100,7 +116,11 @@ pub fn disk(config: &Config) -> Option<Arc<Disk>> {
 /// The folder of the cache's file and of the warmed interpreter.
 #[must_use]
 pub fn cache_dir(config: &Config) -> PathBuf {
-    config.cache.dir.clone().unwrap_or_else(|| fetch::home().join("verifier"))
+    config
+        .cache
+        .dir
+        .clone()
+        .unwrap_or_else(|| fetch::home().join("verifier"))
 }
 
 /// What opens the configured sandbox.
@@ -109,9 +129,13 @@ pub fn sandbox(config: &Config) -> OpenSandbox {
     match config.code.sandbox {
         SandboxKind::Wasm => wasm_place(config).open(),
         SandboxKind::Docker => {
-            Box::new(|| Err(SandboxError::Unusable("this version of rapid-verifier has no Docker sandbox: set code.sandbox = \"wasm\"".to_owned())))
+            Box::new(|| {
+                Err(SandboxError::Unusable("this version of rapid-verifier has no Docker sandbox: set code.sandbox = \"wasm\"".to_owned()))
+            })
         }
-        SandboxKind::None => no_sandbox("code is not judged here: the configuration says code.sandbox = \"none\"".to_owned()),
+        SandboxKind::None => no_sandbox(
+            "code is not judged here: the configuration says code.sandbox = \"none\"".to_owned(),
+        ),
     }
 }
 
@@ -119,17 +143,27 @@ pub fn sandbox(config: &Config) -> OpenSandbox {
 #[must_use]
 pub fn wasm_place(config: &Config) -> WasmPlace {
     WasmPlace {
-        artifact_dir: config.code.dir.clone().or_else(|| fetch::locate(Kind::Sandbox, SANDBOX)),
+        artifact_dir: config
+            .code
+            .dir
+            .clone()
+            .or_else(|| fetch::locate(Kind::Sandbox, SANDBOX)),
         cache_dir: cache_dir(config).join("wasm"),
     }
 }
 
 fn read_token(config: &Config, environment: Option<String>) -> Result<Option<Token>, SetupError> {
     let Some(path) = &config.token_file else {
-        return Ok(environment.filter(|token| !token.trim().is_empty()).map(|token| Token::new(token.trim())));
+        return Ok(environment
+            .filter(|token| !token.trim().is_empty())
+            .map(|token| Token::new(token.trim())));
     };
-    let fault = |reason: String| SetupError::Token { path: path.clone(), reason };
-    let text = std::fs::read_to_string(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
+    let fault = |reason: String| SetupError::Token {
+        path: path.clone(),
+        reason,
+    };
+    let text =
+        std::fs::read_to_string(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
     let token = text.lines().next().unwrap_or_default().trim();
     if token.is_empty() {
         return Err(fault("has nothing on its first line".to_owned()));
@@ -142,7 +176,11 @@ mod tests {
     use super::*;
 
     fn quiet(listen: &str) -> Config {
-        let mut config = Config { listen: listen.parse().unwrap(), datasets: vec!["starter-math".to_owned()], ..Config::default() };
+        let mut config = Config {
+            listen: listen.parse().unwrap(),
+            datasets: vec!["starter-math".to_owned()],
+            ..Config::default()
+        };
         config.cache.disk = false;
         config
     }
@@ -150,9 +188,21 @@ mod tests {
     #[test]
     fn an_address_that_others_can_reach_needs_a_token() {
         for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
-            assert!(matches!(service(&quiet(open), None), Err(SetupError::Unguarded(_))), "{open}");
-            assert!(matches!(service(&quiet(open), Some("  ".to_owned())), Err(SetupError::Unguarded(_))), "{open} with a blank token");
-            assert!(service(&quiet(open), Some("secret".to_owned())).is_ok(), "{open} with a token");
+            assert!(
+                matches!(service(&quiet(open), None), Err(SetupError::Unguarded(_))),
+                "{open}"
+            );
+            assert!(
+                matches!(
+                    service(&quiet(open), Some("  ".to_owned())),
+                    Err(SetupError::Unguarded(_))
+                ),
+                "{open} with a blank token"
+            );
+            assert!(
+                service(&quiet(open), Some("secret".to_owned())).is_ok(),
+                "{open} with a token"
+            );
         }
         for closed in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
             assert!(service(&quiet(closed), None).is_ok(), "{closed}");
@@ -163,10 +213,19 @@ mod tests {
     fn a_token_file_must_hold_a_token() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
-        let config = Config { token_file: Some(path.clone()), ..quiet("0.0.0.0:0") };
-        assert!(matches!(service(&config, None), Err(SetupError::Token { .. })));
+        let config = Config {
+            token_file: Some(path.clone()),
+            ..quiet("0.0.0.0:0")
+        };
+        assert!(matches!(
+            service(&config, None),
+            Err(SetupError::Token { .. })
+        ));
         std::fs::write(&path, "\n").unwrap();
-        assert!(matches!(service(&config, Some("else".to_owned())), Err(SetupError::Token { .. })));
+        assert!(matches!(
+            service(&config, Some("else".to_owned())),
+            Err(SetupError::Token { .. })
+        ));
         std::fs::write(&path, "secret\n").unwrap();
         assert!(service(&config, None).is_ok());
     }

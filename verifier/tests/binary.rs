@@ -11,28 +11,79 @@ use verifier_api::{Client, InlineTask, Item, TaskRef, Verdict};
 
 fn verifier(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
-    command.env("RAPID_HOME", home).env_remove("RAPID_VERIFIER_TOKEN").args(args);
+    command
+        .env("RAPID_HOME", home)
+        .env_remove("RAPID_VERIFIER_TOKEN")
+        .args(args);
     command
 }
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
     let home = tempfile::tempdir().unwrap();
-    let Output { status, stdout, stderr } = verifier(home.path(), args).output().unwrap();
-    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = verifier(home.path(), args).output().unwrap();
+    (
+        status.code(),
+        String::from_utf8(stdout).unwrap(),
+        String::from_utf8(stderr).unwrap(),
+    )
 }
 
 #[test]
 fn a_usage_error_exits_2_and_a_failure_1() {
     for (args, code, says) in [
         (&["serve", "--no-such-flag"][..], 2, "--no-such-flag"),
-        (&["serve", "--set", "math.extractoin=any"], 2, "did you mean `math.extraction`?"),
+        (
+            &["serve", "--set", "math.extractoin=any"],
+            2,
+            "did you mean `math.extraction`?",
+        ),
         (&["serve", "--require", "maths"], 2, "did you mean `math`?"),
-        (&["serve", "--config", "no/such/file.toml"], 1, "no/such/file.toml"),
+        (
+            &["serve", "--config", "no/such/file.toml"],
+            1,
+            "no/such/file.toml",
+        ),
         (&["serve", "--listen", "0.0.0.0:0"], 1, "--token-file"),
         (&["score", "--dataset", "starter-math"], 2, "--samples"),
-        (&["score", "--dataset", "starter-math", "--samples", "none.jsonl"], 1, "none.jsonl"),
-        (&["score", "--dataset", "starter-meth", "--samples", "none.jsonl"], 1, "starter-math"),
-        (&["score", "--dataset", "starter-math", "--samples", "none.jsonl", "--k", "0"], 2, "Pass@0"),
+        (
+            &[
+                "score",
+                "--dataset",
+                "starter-math",
+                "--samples",
+                "none.jsonl",
+            ],
+            1,
+            "none.jsonl",
+        ),
+        (
+            &[
+                "score",
+                "--dataset",
+                "starter-meth",
+                "--samples",
+                "none.jsonl",
+            ],
+            1,
+            "starter-math",
+        ),
+        (
+            &[
+                "score",
+                "--dataset",
+                "starter-math",
+                "--samples",
+                "none.jsonl",
+                "--k",
+                "0",
+            ],
+            2,
+            "Pass@0",
+        ),
     ] {
         let (status, stdout, stderr) = run(args);
         assert_eq!(status, Some(code), "{args:?}: {stderr}");
@@ -55,33 +106,101 @@ fn a_file_of_math_samples_is_scored() {
     let tasks = datasets::open("starter-math", None).unwrap().eval;
     let mut lines = String::new();
     for (index, task) in tasks.iter().take(4).enumerate() {
-        let datasets::TaskSpec::Math(math) = &task.spec else { panic!("{}", task.id) };
+        let datasets::TaskSpec::Math(math) = &task.spec else {
+            panic!("{}", task.id)
+        };
         for sample in 0..2 {
             // Of the four tasks the first two are right once in two.
-            let answer = if index < 2 && sample == 0 { math.answer.as_str() } else { "\\text{none}" };
+            let answer = if index < 2 && sample == 0 {
+                math.answer.as_str()
+            } else {
+                "\\text{none}"
+            };
             let line = serde_json::json!({ "task_id": task.id, "completion": format!("\\boxed{{{answer}}}") });
             lines += &format!("{line}\n");
         }
     }
-    let (samples, out) = (folder.path().join("samples.jsonl"), folder.path().join("judged.jsonl"));
+    let (samples, out) = (
+        folder.path().join("samples.jsonl"),
+        folder.path().join("judged.jsonl"),
+    );
     std::fs::write(&samples, lines).unwrap();
     let (samples, out) = (samples.to_str().unwrap(), out.to_str().unwrap());
-    let (status, stdout, stderr) = run(&["score", "--dataset", "starter-math", "--samples", samples, "--k", "1,2,4", "--json", "--out", out, "--set", "code.sandbox=none"]);
+    let (status, stdout, stderr) = run(&[
+        "score",
+        "--dataset",
+        "starter-math",
+        "--samples",
+        samples,
+        "--k",
+        "1,2,4",
+        "--json",
+        "--out",
+        out,
+        "--set",
+        "code.sandbox=none",
+    ]);
     assert_eq!(status, Some(0), "{stderr}");
     let score: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!((&score["pass_at"]["1"]["mean"], &score["pass_at"]["2"]["mean"], &score["pass_at"]["4"]), (&0.25.into(), &0.5.into(), &serde_json::Value::Null));
-    assert_eq!((&score["verdicts"]["correct"], &score["verdicts"]["incorrect"]), (&2.into(), &6.into()));
+    assert_eq!(
+        (
+            &score["pass_at"]["1"]["mean"],
+            &score["pass_at"]["2"]["mean"],
+            &score["pass_at"]["4"]
+        ),
+        (&0.25.into(), &0.5.into(), &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (
+            &score["verdicts"]["correct"],
+            &score["verdicts"]["incorrect"]
+        ),
+        (&2.into(), &6.into())
+    );
     let judged = std::fs::read_to_string(out).unwrap();
-    assert_eq!((judged.lines().count(), judged.matches("\"verdict\":\"correct\"").count()), (8, 2));
-    let (_, table, _) = run(&["score", "--dataset", "starter-math", "--samples", samples, "--set", "code.sandbox=none"]);
-    assert!(table.contains("Pass@1") && table.contains("25.00%") && table.contains("95% interval"), "{table}");
+    assert_eq!(
+        (
+            judged.lines().count(),
+            judged.matches("\"verdict\":\"correct\"").count()
+        ),
+        (8, 2)
+    );
+    let (_, table, _) = run(&[
+        "score",
+        "--dataset",
+        "starter-math",
+        "--samples",
+        samples,
+        "--set",
+        "code.sandbox=none",
+    ]);
+    assert!(
+        table.contains("Pass@1") && table.contains("25.00%") && table.contains("95% interval"),
+        "{table}"
+    );
 }
 
 /// The service's first line, its process, and a client.
 fn serve(home: &Path, args: &[&str]) -> (std::process::Child, Client) {
-    let mut child = verifier(home, &["serve", "--listen", "127.0.0.1:0", "--set", "code.sandbox=none"]).args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = verifier(
+        home,
+        &[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--set",
+            "code.sandbox=none",
+        ],
+    )
+    .args(args)
+    .stdout(Stdio::piped())
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let client = Client::new(line.trim().strip_prefix("listening on ").unwrap(), None).unwrap();
     (child, client)
 }
@@ -90,7 +209,9 @@ fn items(count: usize) -> Vec<Item> {
     (0..count)
         .map(|n| Item {
             id: n.to_string(),
-            task: TaskRef::Inline(InlineTask::Math { answer: n.to_string() }),
+            task: TaskRef::Inline(InlineTask::Math {
+                answer: n.to_string(),
+            }),
             prompt: String::new(),
             completion: format!("\\boxed{{{n}}}"),
         })
@@ -103,13 +224,23 @@ async fn a_service_that_is_asked_to_stop_exits_0_and_keeps_its_verdicts() {
     let home = tempfile::tempdir().unwrap();
     let (mut child, client) = serve(home.path(), &[]);
     let first = client.verify(&items(50)).await.unwrap();
-    assert!(first.iter().all(|judgement| judgement.verdict == Verdict::Correct && !judgement.cached));
-    Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(
+        first
+            .iter()
+            .all(|judgement| judgement.verdict == Verdict::Correct && !judgement.cached)
+    );
+    Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
     let started = Instant::now();
     let status = loop {
         match child.try_wait().unwrap() {
             Some(status) => break status,
-            None => assert!(started.elapsed() < Duration::from_secs(30), "it does not stop"),
+            None => assert!(
+                started.elapsed() < Duration::from_secs(30),
+                "it does not stop"
+            ),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
@@ -131,11 +262,28 @@ async fn a_service_that_is_killed_leaves_a_cache_that_opens() {
     child.wait().unwrap();
     let (mut child, client) = serve(home.path(), &[]);
     let again = client.verify(&items(200)).await.unwrap();
-    assert!(again.iter().all(|judgement| judgement.verdict == Verdict::Correct));
-    assert!(again.iter().any(|judgement| judgement.cached), "what was written before the kill is still there");
+    assert!(
+        again
+            .iter()
+            .all(|judgement| judgement.verdict == Verdict::Correct)
+    );
+    assert!(
+        again.iter().any(|judgement| judgement.cached),
+        "what was written before the kill is still there"
+    );
     child.kill().unwrap();
     child.wait().unwrap();
-    let moved = std::fs::read_dir(home.path().join("verifier")).unwrap().filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("corrupt")).count();
+    let moved = std::fs::read_dir(home.path().join("verifier"))
+        .unwrap()
+        .filter(|entry| {
+            entry
+                .as_ref()
+                .unwrap()
+                .file_name()
+                .to_string_lossy()
+                .contains("corrupt")
+        })
+        .count();
     assert_eq!(moved, 0);
 }
 
@@ -146,7 +294,10 @@ async fn any_answer_form_counts_where_the_flag_says_so() {
     item.completion = "so the answer is 2.".to_owned();
     for (flag, verdict) in [("boxed", Verdict::Malformed), ("any", Verdict::Correct)] {
         let (mut child, client) = serve(home.path(), &["--math-extraction", flag]);
-        assert_eq!(client.verify(std::slice::from_ref(&item)).await.unwrap()[0].verdict, verdict);
+        assert_eq!(
+            client.verify(std::slice::from_ref(&item)).await.unwrap()[0].verdict,
+            verdict
+        );
         child.kill().unwrap();
         child.wait().unwrap();
     }

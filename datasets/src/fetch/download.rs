@@ -9,7 +9,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 
 use super::Progress;
-use super::error::{Failure, explain};
+use super::error::{Failure, explain, root_cause};
 
 /// How often a download that makes no headway is tried.
 const ATTEMPTS: u32 = 5;
@@ -111,7 +111,7 @@ async fn attempt(
     }
     let response = match request.send().await {
         Ok(response) => response,
-        Err(e) if e.is_connect() => return Err(Failure::Source(unreachable_host(remote.url, e))),
+        Err(e) if e.is_connect() => return Err(Failure::Source(unreachable_host(remote.url, &e))),
         Err(e) => return Ok(Step::Again(explain(e))),
     };
     match response.status() {
@@ -198,14 +198,14 @@ fn continues_at(response: &Response) -> Option<u64> {
         .ok()
 }
 
-pub(super) fn unreachable_host(url: &str, error: reqwest::Error) -> String {
+pub(super) fn unreachable_host(url: &str, error: &reqwest::Error) -> String {
     let host = reqwest::Url::parse(url)
         .ok()
         .and_then(|url| url.host_str().map(str::to_owned))
         .unwrap_or_else(|| url.to_owned());
     format!(
         "{host} cannot be reached ({}); check the network, or set HTTPS_PROXY.",
-        explain(error)
+        root_cause(error)
     )
 }
 

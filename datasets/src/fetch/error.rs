@@ -29,7 +29,7 @@ pub enum FetchError {
         name: String,
     },
     /// Every source failed.
-    #[error("{}:{name} could not be fetched. {} What was downloaded so far is kept, and the next attempt goes on from there", .kind.word(), .reasons.join(" "))]
+    #[error("{}:{name} could not be fetched. {}{}{}", .kind.word(), .reasons.join(" "), what_is_kept(*.kept), by_hand(*.kind))]
     Sources {
         /// Model, data set or sandbox.
         kind: Kind,
@@ -37,6 +37,8 @@ pub enum FetchError {
         name: String,
         /// A sentence or two for each source: what it is, what happened, what to do.
         reasons: Vec<String>,
+        /// Whether a part was downloaded.
+        kept: bool,
     },
     /// The cache folder cannot be written or read.
     #[error("{path}: {source}; {}", remedy(.source))]
@@ -55,10 +57,27 @@ fn or_repository(kind: Kind) -> &'static str {
     }
 }
 
+fn what_is_kept(kept: bool) -> &'static str {
+    if kept {
+        " What was downloaded so far is kept, and the next attempt goes on from there."
+    } else {
+        ""
+    }
+}
+
+fn by_hand(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Dataset => {
+            " Files that you have already serve too: name their folder with --data-dir."
+        }
+        Kind::Model | Kind::Sandbox => "",
+    }
+}
+
 fn remedy(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            "the disk is full: make room, or set RAPID_HOME to a folder on another disk, and run the command again; what was downloaded so far is kept"
+            "the disk is full: make room, or set RAPID_HOME to a folder on another disk, and run the command again"
         }
         std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
             "set RAPID_HOME to a folder that you may write to"
@@ -99,4 +118,13 @@ pub(super) fn explain(error: reqwest::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// The innermost cause: the one that says what a person can do something about.
+pub(super) fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }

@@ -79,7 +79,7 @@ pub(super) async fn list(
     let failure = |reason: String| Failure::Source(reason);
     let response = request.send().await.map_err(|e| {
         failure(if e.is_connect() || e.is_timeout() {
-            unreachable_host(&url, e)
+            unreachable_host(&url, &e)
         } else {
             format!(
                 "The hub's list of {repo} could not be read ({}).",

@@ -6,10 +6,12 @@
 //! that the manifest has no checksum for is held to the one that the hub publishes for that commit (large files), or to
 //! its size there (small ones).
 
+mod check;
 mod download;
 mod error;
 mod folder;
 mod hub;
+mod install;
 mod progress;
 mod pypi;
 mod source;

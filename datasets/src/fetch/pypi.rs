@@ -40,7 +40,9 @@ pub(super) async fn download(
 async fn pip(python: &Path, package: &str, folder: &Path) -> Result<(), Failure> {
     let output = Command::new(python)
         .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-input", "--ignore-requires-python"])
-        .args(["--disable-pip-version-check", "--progress-bar", "off", "--dest"])
+        .args(["--disable-pip-version-check", "--retries",
+            "2",
+            "--progress-bar", "off", "--dest"])
         .arg(folder)
         .arg(package)
         .stdin(Stdio::null())

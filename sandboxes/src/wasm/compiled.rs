@@ -13,6 +13,9 @@ use crate::SandboxError;
 /// Modules kept: those of this version of the program and of the ones used last.
 const KEEP: usize = 3;
 
+/// How names of files begin that are still being written.
+const ASIDE: &str = ".new";
+
 /// The folder, and the right to write in it until this is dropped.
 pub(super) struct Compiled {
     folder: PathBuf,
@@ -41,24 +44,24 @@ impl Compiled {
             .recursive(true)
             .mode(0o700)
             .create(&folder)?;
+        let status = fs::symlink_metadata(&folder)?;
+        if !status.is_dir() {
+            return Err(io::Error::other("it is not a folder"));
+        }
+        if status.uid() != process_owner(&folder)? {
+            return Err(io::Error::other("it belongs to another user"));
+        }
+        if status.mode() & 0o077 != 0 {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        }
         let lock = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o600)
             .open(folder.join("lock"))?;
-        let status = fs::symlink_metadata(&folder)?;
-        if !status.is_dir() {
-            return Err(io::Error::other("it is not a folder"));
-        }
-        // Whoever has just made or opened a file of mode 0600 in it is its owner, if the folder is owned by the same user.
-        if status.uid() != process_owner(&folder)? || lock.metadata()?.uid() != status.uid() {
-            return Err(io::Error::other("it belongs to another user"));
-        }
-        if status.mode() & 0o077 != 0 {
-            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
-        }
         lock.lock()?;
+        remove_leftovers(&folder)?;
         let key = key(&folder)?;
         Ok(Compiled {
             folder,
@@ -85,27 +88,29 @@ impl Compiled {
         // version or configuration. The folder is closed to other users, and this program never writes to a finished file.
         #[allow(unsafe_code)]
         let module = unsafe { Module::deserialize_open_file(engine, file) };
-        module
-            .inspect_err(|error| {
+        match module {
+            Ok(module) => Some(module),
+            Err(error) => {
                 tracing::warn!(
                     "{} cannot be loaded ({error:#}); it is made again",
                     path.display()
-                )
-            })
-            .ok()
+                );
+                None
+            }
+        }
     }
 
     /// Writes a module that was compiled here.
     pub(super) fn keep(&self, name: &str, module: &[u8]) -> io::Result<()> {
         let mut aside = tempfile::Builder::new()
-            .prefix(".new")
+            .prefix(ASIDE)
             .tempfile_in(&self.folder)?;
         aside.write_all(module)?;
         aside.as_file().sync_all()?;
         aside.persist(self.folder.join(name).with_extension("cwasm"))?;
         let tag = self.tag(name, &mut &module[..])?;
         let mut aside = tempfile::Builder::new()
-            .prefix(".new")
+            .prefix(ASIDE)
             .tempfile_in(&self.folder)?;
         aside.write_all(tag.as_bytes())?;
         aside.persist(self.folder.join(name).with_extension("tag"))?;
@@ -142,6 +147,17 @@ impl Compiled {
     }
 }
 
+/// Removes what a process that was killed left half written; nobody else is writing, since the lock is held.
+fn remove_leftovers(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(ASIDE) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// The user that this process runs as, seen from a file that it makes.
 fn process_owner(folder: &Path) -> io::Result<u32> {
     Ok(tempfile::tempfile_in(folder)?.metadata()?.uid())
@@ -157,9 +173,7 @@ fn key(folder: &Path) -> io::Result<[u8; 32]> {
     }
     let mut key = [0_u8; 32];
     File::open("/dev/urandom")?.read_exact(&mut key)?;
-    let mut aside = tempfile::Builder::new()
-        .prefix(".new")
-        .tempfile_in(folder)?;
+    let mut aside = tempfile::Builder::new().prefix(ASIDE).tempfile_in(folder)?;
     aside.write_all(&key)?;
     aside.persist(path)?;
     Ok(key)

@@ -13,7 +13,7 @@ pub(super) enum Door {
     /// Nobody: while the interpreter is warmed, and while an answer is being made.
     Closed,
     /// The guest runs a candidate's program.
-    Candidate(Candidate),
+    Candidate(Box<Candidate>),
     /// The guest runs tests.
     Judge(Box<Judge>),
 }

@@ -4,7 +4,7 @@ use wasmtime::{Config, Engine, OptLevel, RegallocAlgorithm};
 
 /// Native stack that wasm frames may use. The guest's interpreter raises `RecursionError` from limits of its own far
 /// below this; what gets here all the same ends with a trap.
-const WASM_STACK: usize = 16 << 20;
+const WASM_STACK: usize = 128 << 20;
 /// Native stack of a guest: the wasm frames and, below them, the host functions.
 const STACK: usize = WASM_STACK + (2 << 20);
 /// A warmed interpreter is about 100 MiB of memory image, part of it zeros: always map it, never copy it.

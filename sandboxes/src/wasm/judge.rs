@@ -21,6 +21,9 @@ pub(super) struct Judge {
     results: Vec<Call>,
     longest: usize,
     candidate: Guest,
+    /// Whether the tests have called the program.
+    called: bool,
+    unloadable: Option<(String, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,11 +51,18 @@ impl Judge {
             results: Vec::new(),
             longest: limits.value.saturating_mul(2).saturating_add(SLACK),
             candidate,
+            called: false,
+            unloadable: None,
         }
     }
 
     pub(super) fn completed(&self) -> bool {
         self.state == State::Ended && self.tests.is_empty()
+    }
+
+    /// What the prelude raised after it had called the program: the program's fault as likely as the task's.
+    pub(super) fn unloadable(&self) -> Option<(String, String)> {
+        self.unloadable.clone()
     }
 
     pub(super) fn take_results(&mut self) -> Vec<Call> {
@@ -81,6 +91,11 @@ impl Judge {
             (State::Loading, b'L') => self.state = State::Ready,
             (State::Loading, b'U') => {
                 let (kind, message) = exception(payload)?;
+                if self.called {
+                    self.unloadable = Some((kind, message));
+                    self.state = State::Ended;
+                    return Ok(Vec::new());
+                }
                 return Err(Stop::Task(format!(
                     "the task's own test code does not load ({kind}: {message}); correct the task"
                 )));
@@ -120,6 +135,7 @@ impl Judge {
         let Call::Returned(arguments) = value(arguments)? else {
             return Err(Stop::Protocol("a call without arguments"));
         };
+        self.called = true;
         self.candidate.conversation()?.expect(arguments)?;
         self.candidate.turn(TURN).await?;
         match self.candidate.conversation()?.take_results().pop() {

@@ -2,8 +2,9 @@
 //!
 //! The interpreter is warmed once (`warm`) and compiled once (`compiled`); each run is then a fresh copy-on-write instance (`guest`) in a
 //! world of its own (`world`, `wasi`), which talks to the host through one door (`door`) in a conversation that the host leads
-//! (`candidate`, `judge`). The other end of that conversation is `wasm/harness.py`.
+//! (`candidate`, `judge`). The other end of that conversation is the harness, `wasm/*.py`.
 
+mod arguments;
 mod artifact;
 mod candidate;
 mod compiled;
@@ -29,7 +30,13 @@ use self::world::World;
 use crate::{Identity, SandboxError};
 
 /// The guest's side of the conversation.
-const HARNESS: &str = include_str!("../../wasm/harness.py");
+const HARNESS: &str = concat!(
+    include_str!("../../wasm/values.py"),
+    "\n",
+    include_str!("../../wasm/conversation.py"),
+    "\n",
+    include_str!("../../wasm/judge.py"),
+);
 /// What a turn of a warmed guest runs.
 const TURN: &str = "_rapid()";
 /// What verdicts depend on besides the artifact and the harness: fuel's prices are wasmtime's, the world is `wasi`'s.
@@ -44,7 +51,7 @@ pub struct WasmSandbox {
 
 impl WasmSandbox {
     /// Opens the sandbox over the folder that holds `python-snapshot.wasm` and `python-stdlib.zip`. The warmed module is loaded from
-    /// `cache_dir/compiled`, or made there: once, in about a minute, which `progress` is told in lines for people.
+    /// `cache_dir/compiled`, or made there: once, in a minute or two, which `progress` is told in lines for people.
     ///
     /// # Errors
     /// [`SandboxError::Unusable`] where the artifact is missing or not what it should be, or the cache folder cannot be used.
@@ -54,7 +61,7 @@ impl WasmSandbox {
         progress: &dyn Fn(&str),
     ) -> Result<WasmSandbox, SandboxError> {
         let artifact = Artifact::read(artifact_dir)?;
-        let engine = engine::metered().map_err(unusable)?;
+        let engine = engine::metered().map_err(|error| unusable(&error))?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(artifact.digest().as_bytes());
         for part in [HARNESS, warm::WARM, HOST] {
@@ -63,7 +70,7 @@ impl WasmSandbox {
         }
         let digest = hasher.finalize().to_hex().to_string();
         let module = module(&artifact, &engine, hasher, cache_dir, progress)?;
-        let program = link(&engine, &module).map_err(unusable)?;
+        let program = link(&engine, &module).map_err(|error| unusable(&error))?;
         Ok(WasmSandbox {
             identity: Identity {
                 backend: "wasm".to_owned(),
@@ -91,11 +98,13 @@ fn module(
     if let Some(module) = compiled.load(&name, engine) {
         return Ok(module);
     }
-    progress("preparing the Python sandbox: done once, in about a minute on two cores");
-    let warmed =
-        warm::snapshot(&artifact.interpreter, &artifact.library, progress).map_err(unusable)?;
+    progress("preparing the Python sandbox: done once, in a minute or two");
+    let warmed = warm::snapshot(&artifact.interpreter, &artifact.library, progress)
+        .map_err(|error| unusable(&error))?;
     progress("preparing the Python sandbox: compiling the warmed interpreter (3 of 3)");
-    let code = engine.precompile_module(&warmed).map_err(unusable)?;
+    let code = engine
+        .precompile_module(&warmed)
+        .map_err(|error| unusable(&error))?;
     drop(warmed);
     compiled.keep(&name, &code).map_err(|error| {
         SandboxError::Unusable(format!(
@@ -119,7 +128,7 @@ fn link(engine: &Engine, module: &Module) -> wasmtime::Result<InstancePre<World>
     linker.instantiate_pre(module)
 }
 
-fn unusable(error: wasmtime::Error) -> SandboxError {
+fn unusable(error: &wasmtime::Error) -> SandboxError {
     SandboxError::Unusable(format!(
         "the Python sandbox cannot be prepared ({error:#}); fetch it again with `rapid fetch sandbox:python-wasi`"
     ))
@@ -135,5 +144,24 @@ impl Hasher for Blake3 {
 
     fn finish(&self) -> u64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_names_the_wasmtime_that_meters() {
+        let lock = include_str!("../../../Cargo.lock");
+        let at = lock
+            .find("name = \"wasmtime\"\n")
+            .expect("wasmtime is a dependency");
+        let version = lock[at..].lines().nth(1).unwrap();
+        let major = version.trim_start_matches("version = \"").split('.').next();
+        assert!(
+            HOST.starts_with(&format!("wasmtime {},", major.unwrap())),
+            "{version}"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! One run: from a program to what happened.
 
+use super::arguments;
 use super::candidate::Candidate;
 use super::door::Door;
 use super::guest::{Guest, drive};
@@ -15,12 +16,22 @@ impl Sandbox for WasmSandbox {
     }
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
+        for (index, call) in program.calls.iter().enumerate() {
+            arguments::check(call).map_err(|problem| {
+                SandboxError::Unusable(format!(
+                    "the arguments of call {index} cannot be sent ({problem}); correct the task"
+                ))
+            })?;
+        }
         drive(limits.backstop, async {
             let mut guest = self
-                .start(Door::Candidate(Candidate::new(program, limits)), limits)
+                .start(
+                    Door::Candidate(Box::new(Candidate::new(program, limits))),
+                    limits,
+                )
                 .await?;
             let outcome = guest.turn(TURN).await;
-            let candidate = guest.conversation().map_err(broken)?;
+            let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
             let end = end(candidate, outcome);
             let calls = candidate.take_results();
             Ok(report(&mut guest, calls, end))
@@ -36,10 +47,16 @@ impl Sandbox for WasmSandbox {
     ) -> Result<Run, SandboxError> {
         drive(limits.backstop, async {
             let mut candidate = self
-                .start(Door::Candidate(Candidate::serving(program, limits)), limits)
+                .start(
+                    Door::Candidate(Box::new(Candidate::serving(program, limits))),
+                    limits,
+                )
                 .await?;
             let outcome = candidate.turn(TURN).await;
-            let loaded = end(candidate.conversation().map_err(broken)?, outcome);
+            let loaded = end(
+                candidate.conversation().map_err(|stop| broken(&stop))?,
+                outcome,
+            );
             if loaded != End::Completed {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
@@ -48,13 +65,14 @@ impl Sandbox for WasmSandbox {
             let outcome = guest.turn(TURN).await;
             let (fuel, peak) = (guest.used(), guest.world().room.peak());
             let Door::Judge(judge) = &mut guest.world().door else {
-                return Err(broken(Stop::Protocol("no judge's instance")));
+                return Err(broken(&Stop::Protocol("no judge's instance")));
             };
-            let end = match outcome {
-                _ if judge.completed() => End::Completed,
-                Ok(_) => End::Died("the tests were broken off".to_owned()),
-                Err(Stop::Task(problem)) => return Err(SandboxError::Unusable(problem)),
-                Err(stop) => stop.end(),
+            let end = match (judge.unloadable(), outcome) {
+                (Some((kind, message)), _) => End::Unloadable { kind, message },
+                (None, _) if judge.completed() => End::Completed,
+                (None, Ok(_)) => End::Died("the tests were broken off".to_owned()),
+                (None, Err(Stop::Task(problem))) => return Err(SandboxError::Unusable(problem)),
+                (None, Err(stop)) => stop.end(),
             };
             let calls = judge.take_results();
             let mut run = report(judge.candidate(), calls, end);
@@ -76,12 +94,12 @@ impl WasmSandbox {
                     "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
                     limits.memory >> 20
                 )),
-                other => broken(other),
+                other => broken(&other),
             })
     }
 }
 
-fn broken(stop: Stop) -> SandboxError {
+fn broken(stop: &Stop) -> SandboxError {
     SandboxError::Transient(format!(
         "an instance of the Python sandbox could not be started or used ({stop})"
     ))

@@ -149,6 +149,11 @@ fn a_task_whose_own_code_does_not_work_is_no_fault_of_the_program() {
         matches!(&broken, Err(SandboxError::Unusable(why)) if why.contains("does not load")),
         "{broken:?}"
     );
+    let called = judge("def f(x): raise ValueError", "f(1)", &["f(1)"]);
+    assert!(
+        matches!(&called.end, End::Unloadable { kind, .. } if kind == "ValueError"),
+        "a prelude that fails after a call may well fail because of the program: {called:?}"
+    );
     let unsendable = try_judge("def f(x): return x", "", &["f(lambda: 1)"]);
     assert!(
         matches!(&unsendable, Err(SandboxError::Unusable(why)) if why.contains("type function")),

@@ -1,8 +1,8 @@
 //! A program can lie about its own results, and about nothing else.
 
-use sandboxes::{Call, End, Run};
+use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError};
 
-use crate::support::{result, run};
+use crate::support::{result, run, sandbox};
 
 fn kind(end: &End) -> &str {
     match end {
@@ -174,5 +174,20 @@ fn printing_decides_nothing() {
     assert_eq!(
         (run.calls, run.end),
         (vec![Call::Returned("2".to_owned())], End::Completed)
+    );
+}
+
+#[test]
+fn arguments_that_cannot_be_sent_are_no_fault_of_the_program() {
+    let calls = ["[]".to_owned(), r#"[{"$set":[[]]}]"#.to_owned()];
+    let program = Program {
+        source: "def f(*a): pass",
+        entry_point: "f",
+        calls: &calls,
+    };
+    let outcome = sandbox().run(&program, &Limits::default());
+    assert!(
+        matches!(&outcome, Err(SandboxError::Unusable(why)) if why.contains("call 1") && why.contains("unhashable")),
+        "{outcome:?}"
     );
 }

@@ -40,7 +40,9 @@ fn config() -> ModelConfig {
 
 /// A small generator: numbers between -0.5 and 0.5.
 fn noise(state: &mut u64) -> f32 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     (*state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
 }
 
@@ -66,7 +68,11 @@ fn model(threads: Option<usize>) -> Result<Model, EngineError> {
 /// GFLOP/s of a large matrix product.
 fn matrix_rate(threads: Option<usize>) -> Result<f64, EngineError> {
     let mut backend: Box<dyn Backend> = cpu::open(threads)?;
-    let size = Linear { rows: 2048, outputs: 1536, inputs: 576 };
+    let size = Linear {
+        rows: 2048,
+        outputs: 1536,
+        inputs: 576,
+    };
     let x = backend.allocate(Purpose::Activations, size.rows * size.inputs)?;
     let w = backend.allocate(Purpose::Weights, size.outputs * size.inputs)?;
     let y = backend.allocate(Purpose::Activations, size.rows * size.outputs)?;
@@ -84,7 +90,9 @@ fn training(model: &mut Model, rate: f64) -> Result<(), EngineError> {
     let (prompts, prompt, samples, length) = (16, 100, 8, 10);
     let mut state = 7;
     let mut tokens = |n: usize| -> Vec<u32> {
-        (0..n).map(|_| ((noise(&mut state) + 0.5) * 49151.0) as u32).collect()
+        (0..n)
+            .map(|_| ((noise(&mut state) + 0.5) * 49151.0) as u32)
+            .collect()
     };
     let groups: Vec<Group> = (0..prompts)
         .map(|_| Group {
@@ -101,7 +109,14 @@ fn training(model: &mut Model, rate: f64) -> Result<(), EngineError> {
     let head = predicting * c.vocab_size * c.hidden_size;
     // Forward, and twice that backward; recomputation is not counted as useful.
     let flops = 6.0 * (body + head) as f64;
-    let adamw = AdamW { lr: 1e-5, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0, clip_norm: 1.0 };
+    let adamw = AdamW {
+        lr: 1e-5,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: 1.0,
+    };
     for kept in [Some(0), None] {
         model.set_kept_bytes(kept);
         let mut best: Option<(Duration, String)> = None;
@@ -126,7 +141,11 @@ fn training(model: &mut Model, rate: f64) -> Result<(), EngineError> {
             let seconds = time.as_secs_f64();
             println!(
                 "step, {}: {seconds:.2} s ({line}), {packed} tokens, {:.0} tokens/s, {:.0} GFLOP/s = {:.0}% of the matrix rate",
-                if kept.is_some() { "all recomputed" } else { "kept within memory" },
+                if kept.is_some() {
+                    "all recomputed"
+                } else {
+                    "kept within memory"
+                },
                 packed as f64 / seconds,
                 flops / seconds / 1e9,
                 100.0 * flops / seconds / 1e9 / rate
@@ -146,10 +165,15 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
     let mut fill = Batch::default();
     for p in 0..prompts {
         let start = fill.tokens.len();
-        fill.tokens.extend((0..prompt).map(|i| (p * 31 + i * 17) as u32));
+        fill.tokens
+            .extend((0..prompt).map(|i| (p * 31 + i * 17) as u32));
         fill.positions.extend(0..prompt as u32);
         fill.rows.extend(p * prompt..(p + 1) * prompt);
-        fill.spans.push(Span { q_start: start, q_len: prompt, kv: vec![(p * prompt, prompt)] });
+        fill.spans.push(Span {
+            q_start: start,
+            q_len: prompt,
+            kv: vec![(p * prompt, prompt)],
+        });
     }
     let began = Instant::now();
     for chunk in fill.spans.chunks(16) {
@@ -160,7 +184,10 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
             rows: fill.rows[range.clone()].to_vec(),
             spans: chunk
                 .iter()
-                .map(|s| Span { q_start: s.q_start - range.start, ..s.clone() })
+                .map(|s| Span {
+                    q_start: s.q_start - range.start,
+                    ..s.clone()
+                })
                 .collect(),
         };
         model.infer(&batch, &[], &[])?;
@@ -176,11 +203,19 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
             batch.positions.push((prompt + t) as u32);
             let row = base + s * room;
             batch.rows.push(row + t);
-            batch.spans.push(Span { q_start: s, q_len: 1, kv: vec![(s / per_prompt * prompt, prompt), (row, t + 1)] });
+            batch.spans.push(Span {
+                q_start: s,
+                q_len: 1,
+                kv: vec![(s / per_prompt * prompt, prompt), (row, t + 1)],
+            });
         }
         let rows: Vec<usize> = (0..sequences).collect();
         let draws: Vec<Draw> = (0..sequences)
-            .map(|s| Draw { sampling: Sampling::default(), seed: s as u64, index: t as u64 })
+            .map(|s| Draw {
+                sampling: Sampling::default(),
+                seed: s as u64,
+                index: t as u64,
+            })
             .collect();
         let one = Instant::now();
         let drawn = model.infer(&batch, &rows, &draws)?;
@@ -191,7 +226,11 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
     let flops = 2.0 * model.config().parameters() as f64 * sequences as f64;
     println!(
         "decode of {sequences} sequences, {}: {:.0} tokens/s (best step {:.0}), {:.0} GFLOP/s = {:.0}% of the matrix rate; prompts {:.0} tokens/s",
-        if shared { "8 a prompt" } else { "each its own prompt" },
+        if shared {
+            "8 a prompt"
+        } else {
+            "each its own prompt"
+        },
         sequences as f64 / mean,
         sequences as f64 / best,
         flops / mean / 1e9,
@@ -206,7 +245,10 @@ fn main() -> Result<(), EngineError> {
     let threads = std::env::args().nth(1).and_then(|n| n.parse().ok());
     let mut model = model(threads)?;
     let rate = matrix_rate(threads)?;
-    println!("{}: {rate:.0} GFLOP/s in a product of 2048 × 576 × 1536", model.device());
+    println!(
+        "{}: {rate:.0} GFLOP/s in a product of 2048 × 576 × 1536",
+        model.device()
+    );
     decoding(&mut model, rate, true)?;
     decoding(&mut model, rate, false)?;
     training(&mut model, rate)

@@ -29,6 +29,8 @@ pub enum EngineError {
         source: std::io::Error,
     },
     /// The worker thread is gone.
-    #[error("the engine's worker thread has stopped; the error that stopped it was reported to the call before")]
+    #[error(
+        "the engine's worker thread has stopped; the error that stopped it was reported to the call before"
+    )]
     Stopped,
 }

@@ -18,4 +18,7 @@ pub mod worker;
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
 pub use sample::Sampling;
-pub use worker::{AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, ModelInfo, Objective, Precision, StepReport};
+pub use worker::{
+    AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, ModelInfo,
+    Objective, Precision, StepReport,
+};

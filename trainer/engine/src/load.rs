@@ -5,6 +5,8 @@
 pub(crate) mod gguf;
 pub(crate) mod llama_cpp;
 pub(crate) mod safetensors;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -46,7 +46,10 @@ fn var_builder(weights: &Weights) -> VarBuilder<'static> {
 
 /// Logits after the last token, by candle-transformers.
 fn candle_logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
-    let ids = Tensor::new(tokens, &Device::Cpu).unwrap().unsqueeze(0).unwrap();
+    let ids = Tensor::new(tokens, &Device::Cpu)
+        .unwrap()
+        .unsqueeze(0)
+        .unwrap();
     let logits = match config.family {
         Family::Llama => {
             let json = config.to_json("float32").to_string();
@@ -83,7 +86,10 @@ fn logits_are_candles() {
             let theirs = candle_logits(&config, &weights, &tokens[..n]);
             let ours = &ours[(n - 1) * config.vocab_size..n * config.vocab_size];
             let difference = largest_difference(ours, &theirs);
-            assert!(difference < 1e-4, "{config:?}: {difference} after {n} tokens");
+            assert!(
+                difference < 1e-4,
+                "{config:?}: {difference} after {n} tokens"
+            );
         }
     }
 }
@@ -119,7 +125,9 @@ fn samples_of_a_prompt_that_lies_elsewhere_in_the_store_decode_as_if_alone() {
     let weights = weights(&mut random, &config);
     let mut model = model(&config, &weights, 2);
     let prompt = random.tokens(37, config.vocab_size);
-    let tails: Vec<Vec<u32>> = (0..5).map(|i| random.tokens(1 + 3 * i, config.vocab_size)).collect();
+    let tails: Vec<Vec<u32>> = (0..5)
+        .map(|i| random.tokens(1 + 3 * i, config.vocab_size))
+        .collect();
     let alone: Vec<Vec<f32>> = tails
         .iter()
         .map(|tail| {
@@ -135,7 +143,9 @@ fn samples_of_a_prompt_that_lies_elsewhere_in_the_store_decode_as_if_alone() {
     for tail in &tails {
         let start = together.tokens.len();
         together.tokens.extend(tail);
-        together.positions.extend((37..37 + tail.len()).map(|p| p as u32));
+        together
+            .positions
+            .extend((37..37 + tail.len()).map(|p| p as u32));
         together.rows.extend(row..row + tail.len());
         together.spans.push(Span {
             q_start: start,
@@ -162,12 +172,36 @@ fn drawn_tokens_follow_the_logits_and_carry_their_log_probability() {
     let all = logits(&mut model, &tokens);
     let row = &all[19 * config.vocab_size..];
     for (sampling, count) in [
-        (Sampling { temperature: 0.7, ..Sampling::default() }, 400),
-        (Sampling { temperature: 1.3, top_k: 20, top_p: 0.9, min_p: 0.01 }, 100),
-        (Sampling { temperature: 0.0, ..Sampling::default() }, 1),
+        (
+            Sampling {
+                temperature: 0.7,
+                ..Sampling::default()
+            },
+            400,
+        ),
+        (
+            Sampling {
+                temperature: 1.3,
+                top_k: 20,
+                top_p: 0.9,
+                min_p: 0.01,
+            },
+            100,
+        ),
+        (
+            Sampling {
+                temperature: 0.0,
+                ..Sampling::default()
+            },
+            1,
+        ),
     ] {
         let draws: Vec<Draw> = (0..count)
-            .map(|i| Draw { sampling, seed: 9, index: i })
+            .map(|i| Draw {
+                sampling,
+                seed: 9,
+                index: i,
+            })
             .collect();
         let rows = vec![19; draws.len()];
         let drawn = model.infer(&batch(&tokens, 0, 0), &rows, &draws).unwrap();

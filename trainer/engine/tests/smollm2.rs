@@ -2,38 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/smollm2.rs"]
+mod smollm2;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use engine::{
     AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, Group, Sampling,
 };
 
-/// The model's folder in the cache. Other tests fetch nothing either: a test that needs a download is run after one.
-fn folder() -> PathBuf {
-    let home = std::env::var_os("RAPID_HOME").map_or_else(
-        || {
-            std::env::var_os("XDG_CACHE_HOME")
-                .map_or_else(
-                    || std::env::home_dir().unwrap().join(".cache"),
-                    PathBuf::from,
-                )
-                .join("rapid")
-        },
-        PathBuf::from,
-    );
-    let folder = home.join("models/smollm2-135m-instruct");
-    assert!(
-        folder.is_dir(),
-        "{} does not exist; run `rapid fetch model:smollm2-135m-instruct`",
-        folder.display()
-    );
-    folder
-}
-
 fn open(options: EngineOptions) -> Engine {
-    Engine::open(&folder(), options).unwrap()
+    Engine::open(&smollm2::folder(), options).unwrap()
 }
 
 /// One engine for all tests that leave its weights alone.

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::weight::{self, MAX_LOG_WEIGHT, log_sum_exp, log_weight};
 use super::Sample;
+use super::weight::{self, MAX_LOG_WEIGHT, log_sum_exp, log_weight};
 
 /// Of one mini-batch. Every number is finite; those of an empty mini-batch are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -62,7 +62,10 @@ impl Metrics {
             metrics.count_group(group);
         }
         if !judged.is_empty() {
-            let ells: Vec<f64> = judged.iter().map(|(sample, _)| log_weight(sample)).collect();
+            let ells: Vec<f64> = judged
+                .iter()
+                .map(|(sample, _)| log_weight(sample))
+                .collect();
             metrics.reward = mean(judged.iter().map(|(_, reward)| *reward));
             metrics.weigh(&ells, eta);
             metrics.kl_behaviour = k3(judged.iter().map(|(sample, _)| *sample));
@@ -94,7 +97,10 @@ impl Metrics {
         self.stale_abs_log_mean = (log_sum_exp(capped()) - n.ln()).abs();
         self.clip_share = mean(ells.iter().map(|ell| f64::from(u8::from(*ell > cap))));
         self.saturated = ells.iter().filter(|ell| **ell > MAX_LOG_WEIGHT).count();
-        let (once, twice) = (log_sum_exp(ells.iter().copied()), log_sum_exp(ells.iter().map(|ell| 2.0 * ell)));
+        let (once, twice) = (
+            log_sum_exp(ells.iter().copied()),
+            log_sum_exp(ells.iter().map(|ell| 2.0 * ell)),
+        );
         self.ess = (2.0 * once - twice).exp();
     }
 }

@@ -58,7 +58,9 @@ pub struct Gradient {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AlgoError {
     /// The policy's or the behaviour policy's numbers have gone bad.
-    #[error("the log-probability of token {token} of completion {completion} is {value}: the model's numbers are no longer finite. Resume from the last checkpoint with a lower `optimiser.lr`, or look for a broken weight file")]
+    #[error(
+        "the log-probability of token {token} of completion {completion} is {value}: the model's numbers are no longer finite. Resume from the last checkpoint with a lower `optimiser.lr`, or look for a broken weight file"
+    )]
     NotFinite {
         /// Index of the completion in the mini-batch.
         completion: usize,
@@ -68,7 +70,9 @@ pub enum AlgoError {
         value: f32,
     },
     /// The two policies' numbers do not belong to the same tokens.
-    #[error("completion {completion} has {new} log-probabilities under the policy and {behaviour} under the behaviour policy")]
+    #[error(
+        "completion {completion} has {new} log-probabilities under the policy and {behaviour} under the behaviour policy"
+    )]
     Length {
         /// Index of the completion in the mini-batch.
         completion: usize,
@@ -78,7 +82,9 @@ pub enum AlgoError {
         behaviour: usize,
     },
     /// A reward that is NaN or infinite.
-    #[error("the reward of completion {completion} is {value}; a verifier answers a number or null")]
+    #[error(
+        "the reward of completion {completion} is {value}; a verifier answers a number or null"
+    )]
     Reward {
         /// Index of the completion in the mini-batch.
         completion: usize,
@@ -93,7 +99,11 @@ pub enum AlgoError {
 /// [`AlgoError`], where a number is not finite or slices do not match.
 pub fn gradient(estimator: &Estimator, groups: &[Vec<Sample<'_>>]) -> Result<Gradient, AlgoError> {
     check(groups)?;
-    let judged: usize = groups.iter().flatten().filter(|s| s.reward.is_some()).count();
+    let judged: usize = groups
+        .iter()
+        .flatten()
+        .filter(|s| s.reward.is_some())
+        .count();
     let mut dlogp = Vec::new();
     let mut loss = 0.0;
     for group in groups {
@@ -128,11 +138,19 @@ fn check(groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoError> {
     for (completion, sample) in groups.iter().flatten().enumerate() {
         let (new, behaviour) = (sample.new.len(), sample.behaviour.len());
         if new != behaviour {
-            return Err(AlgoError::Length { completion, new, behaviour });
+            return Err(AlgoError::Length {
+                completion,
+                new,
+                behaviour,
+            });
         }
         for values in [sample.new, sample.behaviour] {
             if let Some(token) = values.iter().position(|value| !value.is_finite()) {
-                return Err(AlgoError::NotFinite { completion, token, value: values[token] });
+                return Err(AlgoError::NotFinite {
+                    completion,
+                    token,
+                    value: values[token],
+                });
             }
         }
         if let Some(value) = sample.reward.filter(|reward| !reward.is_finite()) {

@@ -42,6 +42,10 @@ impl Preset {
             Preset::RapidPaper => (Factor::W, Baseline::WeightedGroup),
             Preset::Pg => (Factor::One, Baseline::Group),
         };
-        Estimator { factor, baseline, eta: 2.0 }
+        Estimator {
+            factor,
+            baseline,
+            eta: 2.0,
+        }
     }
 }

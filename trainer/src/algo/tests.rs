@@ -2,8 +2,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PAPER: Estimator = Estimator { factor: Factor::W, baseline: Baseline::WeightedGroup, eta: 2.0 };
-const PG: Estimator = Estimator { factor: Factor::One, baseline: Baseline::Group, eta: 2.0 };
+const PAPER: Estimator = Estimator {
+    factor: Factor::W,
+    baseline: Baseline::WeightedGroup,
+    eta: 2.0,
+};
+const PG: Estimator = Estimator {
+    factor: Factor::One,
+    baseline: Baseline::Group,
+    eta: 2.0,
+};
 
 /// A completion as owned numbers.
 #[derive(Debug, Clone)]
@@ -14,7 +22,11 @@ struct Owned {
 }
 
 fn one(new: &[f32], behaviour: &[f32], reward: Option<f64>) -> Owned {
-    Owned { new: new.to_vec(), behaviour: behaviour.to_vec(), reward }
+    Owned {
+        new: new.to_vec(),
+        behaviour: behaviour.to_vec(),
+        reward,
+    }
 }
 
 fn run(estimator: &Estimator, groups: &[Vec<Owned>]) -> Gradient {
@@ -24,7 +36,16 @@ fn run(estimator: &Estimator, groups: &[Vec<Owned>]) -> Gradient {
 fn views(groups: &[Vec<Owned>]) -> Vec<Vec<Sample<'_>>> {
     groups
         .iter()
-        .map(|group| group.iter().map(|s| Sample { new: &s.new, behaviour: &s.behaviour, reward: s.reward }).collect())
+        .map(|group| {
+            group
+                .iter()
+                .map(|s| Sample {
+                    new: &s.new,
+                    behaviour: &s.behaviour,
+                    reward: s.reward,
+                })
+                .collect()
+        })
         .collect()
 }
 
@@ -44,14 +65,35 @@ fn rapid_paper_is_equations_3_and_5_by_hand() {
     ];
     let made = run(&PAPER, &[group]);
     // b = (min(4, 2)·1 + ½·1 + 1·0) / 3 = 5/6; −(1/3)·w·(R − b).
-    let expected = [-(4.0 / 3.0) * (1.0 / 6.0), -(0.5 / 3.0) * (1.0 / 6.0), (1.0 / 3.0) * (5.0 / 6.0), 0.0];
+    let expected = [
+        -(4.0 / 3.0) * (1.0 / 6.0),
+        -(0.5 / 3.0) * (1.0 / 6.0),
+        (1.0 / 3.0) * (5.0 / 6.0),
+        0.0,
+    ];
     for (tokens, expected) in made.dlogp.iter().zip(expected) {
-        assert!(tokens.iter().all(|d| close(f64::from(*d), expected)), "{tokens:?} is not {expected}");
+        assert!(
+            tokens.iter().all(|d| close(f64::from(*d), expected)),
+            "{tokens:?} is not {expected}"
+        );
     }
-    assert_eq!(made.dlogp.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 3, 1]);
+    assert_eq!(
+        made.dlogp.iter().map(Vec::len).collect::<Vec<_>>(),
+        [2, 1, 3, 1]
+    );
 
     let m = made.metrics;
-    assert_eq!((m.judged, m.masked, m.groups_mixed, m.groups_right, m.groups_wrong, m.groups_left_out), (3, 1, 1, 0, 0, 0));
+    assert_eq!(
+        (
+            m.judged,
+            m.masked,
+            m.groups_mixed,
+            m.groups_right,
+            m.groups_wrong,
+            m.groups_left_out
+        ),
+        (3, 1, 1, 0, 0, 0)
+    );
     assert!(close(m.reward, 2.0 / 3.0));
     let ln2 = f64::from(ln2);
     assert!(close(m.ell_mean, ln2 / 3.0));
@@ -63,19 +105,33 @@ fn rapid_paper_is_equations_3_and_5_by_hand() {
     assert!(close(m.clip_share, 1.0 / 3.0) && m.saturated == 0);
     assert!(close(m.ess, 5.5 * 5.5 / 17.25));
     // k3 a token: r − 1 − ln r of r = 2, 2, ½, 1, 1, 1.
-    assert!(close(m.kl_behaviour, (2.0 * (1.0 - ln2) + (-0.5 + ln2)) / 6.0));
+    assert!(close(
+        m.kl_behaviour,
+        (2.0 * (1.0 - ln2) + (-0.5 + ln2)) / 6.0
+    ));
     // −(1/3) Σ w (R − b) Σ log π
-    let loss = -(1.0 / 3.0) * (4.0 / 6.0 * (-2.0 + 2.0 * ln2) + 0.5 / 6.0 * -3.0 - 5.0 / 6.0 * -0.875);
+    let loss =
+        -(1.0 / 3.0) * (4.0 / 6.0 * (-2.0 + 2.0 * ln2) + 0.5 / 6.0 * -3.0 - 5.0 / 6.0 * -0.875);
     assert!(close(m.loss, loss), "{} is not {loss}", m.loss);
 }
 
 #[test]
 fn pg_is_the_reward_above_the_groups_mean_by_hand() {
     let group = |rewards: [f64; 4]| rewards.map(|r| one(&[-1.0], &[-2.0], Some(r))).to_vec();
-    let made = run(&PG, &[group([1.0, 0.0, 0.0, 0.0]), group([1.0; 4]), group([0.0; 4])]);
+    let made = run(
+        &PG,
+        &[
+            group([1.0, 0.0, 0.0, 0.0]),
+            group([1.0; 4]),
+            group([0.0; 4]),
+        ],
+    );
     let flat: Vec<f32> = made.dlogp.concat();
     // N = 12.
-    assert_eq!(flat[..4], [-0.75 / 12.0, 0.25 / 12.0, 0.25 / 12.0, 0.25 / 12.0].map(|d: f64| d as f32));
+    assert_eq!(
+        flat[..4],
+        [-0.75 / 12.0, 0.25 / 12.0, 0.25 / 12.0, 0.25 / 12.0].map(|d: f64| d as f32)
+    );
     assert!(flat[4..].iter().all(|d| *d == 0.0));
     let m = made.metrics;
     assert_eq!((m.groups_mixed, m.groups_right, m.groups_wrong), (1, 1, 1));
@@ -83,15 +139,28 @@ fn pg_is_the_reward_above_the_groups_mean_by_hand() {
 
 #[test]
 fn a_group_with_one_survivor_gives_no_gradient_stays_in_n_and_is_counted() {
-    let lonely = vec![one(&[-1.0], &[-1.0], Some(1.0)), one(&[-1.0], &[-1.0], None)];
+    let lonely = vec![
+        one(&[-1.0], &[-1.0], Some(1.0)),
+        one(&[-1.0], &[-1.0], None),
+    ];
     let empty = vec![one(&[-1.0], &[-1.0], None)];
-    let pair = vec![one(&[-1.0], &[-1.0], Some(1.0)), one(&[-1.0], &[-1.0], Some(0.0))];
+    let pair = vec![
+        one(&[-1.0], &[-1.0], Some(1.0)),
+        one(&[-1.0], &[-1.0], Some(0.0)),
+    ];
     for estimator in [PAPER, PG] {
         let made = run(&estimator, &[lonely.clone(), empty.clone(), pair.clone()]);
         let flat = made.dlogp.concat();
         assert_eq!(flat[..3], [0.0; 3]);
         assert!(close(f64::from(flat[3]), -0.5 / 3.0) && close(f64::from(flat[4]), 0.5 / 3.0));
-        assert_eq!((made.metrics.groups_left_out, made.metrics.judged, made.metrics.masked), (2, 3, 2));
+        assert_eq!(
+            (
+                made.metrics.groups_left_out,
+                made.metrics.judged,
+                made.metrics.masked
+            ),
+            (2, 3, 2)
+        );
     }
 }
 
@@ -100,28 +169,59 @@ fn an_empty_mini_batch_and_one_without_rewards_are_zeros() {
     assert_eq!(run(&PAPER, &[]).metrics, Metrics::default());
     let made = run(&PAPER, &[vec![one(&[-1.0], &[-1.0], None); 3]]);
     assert_eq!(made.dlogp, vec![vec![0.0]; 3]);
-    assert_eq!((made.metrics.masked, made.metrics.reward, made.metrics.ess), (3, 0.0, 0.0));
+    assert_eq!(
+        (made.metrics.masked, made.metrics.reward, made.metrics.ess),
+        (3, 0.0, 0.0)
+    );
 }
 
 #[test]
 fn numbers_gone_bad_are_refused_and_named() {
     let bad = |new: f32, behaviour: f32, reward: f64| {
-        let group = [vec![one(&[-1.0], &[-1.0], Some(1.0)), one(&[-1.0, new], &[-1.0, behaviour], Some(reward))]];
+        let group = [vec![
+            one(&[-1.0], &[-1.0], Some(1.0)),
+            one(&[-1.0, new], &[-1.0, behaviour], Some(reward)),
+        ]];
         gradient(&PAPER, &views(&group)).unwrap_err().to_string()
     };
-    assert!(bad(f32::NAN, -1.0, 1.0).starts_with("the log-probability of token 1 of completion 1 is NaN"));
-    assert!(bad(-1.0, f32::NEG_INFINITY, 1.0).starts_with("the log-probability of token 1 of completion 1 is -inf"));
+    assert!(
+        bad(f32::NAN, -1.0, 1.0)
+            .starts_with("the log-probability of token 1 of completion 1 is NaN")
+    );
+    assert!(
+        bad(-1.0, f32::NEG_INFINITY, 1.0)
+            .starts_with("the log-probability of token 1 of completion 1 is -inf")
+    );
     assert!(bad(-1.0, -1.0, f64::NAN).starts_with("the reward of completion 1 is NaN"));
     let short = [vec![one(&[-1.0], &[], Some(1.0))]];
-    assert!(matches!(gradient(&PAPER, &views(&short)), Err(AlgoError::Length { new: 1, behaviour: 0, .. })));
+    assert!(matches!(
+        gradient(&PAPER, &views(&short)),
+        Err(AlgoError::Length {
+            new: 1,
+            behaviour: 0,
+            ..
+        })
+    ));
 }
 
 /// Softmax policy over four completions of one token; its gradient in the logits by the estimator's `dL/dlogp`.
-fn policy_gradient(estimator: &Estimator, logits: &[f64], drawn: &[usize], behaviour: &[f64], rewards: &[f64]) -> Vec<f64> {
+fn policy_gradient(
+    estimator: &Estimator,
+    logits: &[f64],
+    drawn: &[usize],
+    behaviour: &[f64],
+    rewards: &[f64],
+) -> Vec<f64> {
     let probabilities = softmax(logits);
     let group: Vec<Owned> = drawn
         .iter()
-        .map(|y| one(&[probabilities[*y].ln() as f32], &[behaviour[*y].ln() as f32], Some(rewards[*y])))
+        .map(|y| {
+            one(
+                &[probabilities[*y].ln() as f32],
+                &[behaviour[*y].ln() as f32],
+                Some(rewards[*y]),
+            )
+        })
         .collect();
     let made = run(estimator, &[group]);
     let mut total = vec![0.0; logits.len()];
@@ -152,7 +252,14 @@ fn the_gradient_is_that_of_the_surrogate_by_numeric_differentiation() {
         let weight = |y: usize| held[y] / behaviour[y];
         let value: f64 = drawn
             .iter()
-            .map(|y| rewards[*y] * if estimator.baseline == Baseline::Group { 1.0 } else { weight(*y).min(2.0) })
+            .map(|y| {
+                rewards[*y]
+                    * if estimator.baseline == Baseline::Group {
+                        1.0
+                    } else {
+                        weight(*y).min(2.0)
+                    }
+            })
             .sum::<f64>()
             / drawn.len() as f64;
         let surrogate = |logits: &[f64]| -> f64 {
@@ -168,19 +275,30 @@ fn the_gradient_is_that_of_the_surrogate_by_numeric_differentiation() {
             up[k] += 1e-5;
             down[k] -= 1e-5;
             let numeric = (surrogate(&up) - surrogate(&down)) / 2e-5;
-            assert!((numeric - analytic[k]).abs() < 1e-6, "{estimator:?} logit {k}: {numeric} against {}", analytic[k]);
+            assert!(
+                (numeric - analytic[k]).abs() < 1e-6,
+                "{estimator:?} logit {k}: {numeric} against {}",
+                analytic[k]
+            );
         }
     }
 }
 
 /// Sum over all groups of three that μ can draw, weighted by their probability.
-fn expectation(estimator: &Estimator, logits: &[f64], behaviour: &[f64], rewards: &[f64]) -> Vec<f64> {
+fn expectation(
+    estimator: &Estimator,
+    logits: &[f64],
+    behaviour: &[f64],
+    rewards: &[f64],
+) -> Vec<f64> {
     let mut total = vec![0.0; logits.len()];
     let n = logits.len();
     for code in 0..n.pow(3) {
         let drawn = [code % n, code / n % n, code / n / n];
         let chance: f64 = drawn.iter().map(|y| behaviour[*y]).product();
-        for (slot, g) in total.iter_mut().zip(policy_gradient(estimator, logits, &drawn, behaviour, rewards)) {
+        for (slot, g) in total.iter_mut().zip(policy_gradient(
+            estimator, logits, &drawn, behaviour, rewards,
+        )) {
             *slot += chance * g;
         }
     }
@@ -197,17 +315,29 @@ fn on_policy_the_self_included_baseline_gives_one_minus_one_over_g_of_the_gradie
         for k in 0..4 {
             // −∇J = −p (R − V); a third of it is lost for G = 3.
             let exact = -(2.0 / 3.0) * p[k] * (rewards[k] - value);
-            assert!((expected[k] - exact).abs() < 1e-6, "{estimator:?} logit {k}: {} against {exact}", expected[k]);
+            assert!(
+                (expected[k] - exact).abs() < 1e-6,
+                "{estimator:?} logit {k}: {} against {exact}",
+                expected[k]
+            );
         }
     }
 }
 
 fn sample() -> impl Strategy<Value = Owned> {
     let logp = -20.0f32..0.0;
-    (prop::collection::vec((logp.clone(), logp), 1..5), prop::option::weighted(0.8, prop_oneof![Just(0.0), Just(1.0), 0.0..1.0])).prop_map(|(tokens, reward)| {
-        let (new, behaviour) = tokens.into_iter().unzip();
-        Owned { new, behaviour, reward }
-    })
+    (
+        prop::collection::vec((logp.clone(), logp), 1..5),
+        prop::option::weighted(0.8, prop_oneof![Just(0.0), Just(1.0), 0.0..1.0]),
+    )
+        .prop_map(|(tokens, reward)| {
+            let (new, behaviour) = tokens.into_iter().unzip();
+            Owned {
+                new,
+                behaviour,
+                reward,
+            }
+        })
 }
 
 fn groups() -> impl Strategy<Value = Vec<Vec<Owned>>> {
@@ -215,7 +345,10 @@ fn groups() -> impl Strategy<Value = Vec<Vec<Owned>>> {
 }
 
 fn near(a: &[f32], b: &[f32]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * (a.abs() + b.abs()) + 1e-12)
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .all(|(a, b)| (a - b).abs() <= 1e-5 * (a.abs() + b.abs()) + 1e-12)
 }
 
 proptest! {

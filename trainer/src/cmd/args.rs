@@ -21,7 +21,11 @@ pub(crate) struct DeviceArgs {
 impl DeviceArgs {
     /// The engine's options.
     pub(crate) fn options(&self) -> anyhow::Result<EngineOptions> {
-        let settings = config::Engine { device: self.device.clone(), threads: self.threads, ..config::Engine::default() };
+        let settings = config::Engine {
+            device: self.device.clone(),
+            threads: self.threads,
+            ..config::Engine::default()
+        };
         Ok(settings.options()?)
     }
 }
@@ -37,7 +41,10 @@ pub(crate) struct VerifierArgs {
 impl VerifierArgs {
     /// A client's settings; the token comes from the environment.
     pub(crate) fn settings(&self) -> config::Verifier {
-        config::Verifier { url: Some(self.verifier.clone()), ..config::Verifier::default() }
+        config::Verifier {
+            url: Some(self.verifier.clone()),
+            ..config::Verifier::default()
+        }
     }
 }
 
@@ -49,29 +56,50 @@ pub(crate) fn open_model(model: &str, device: &DeviceArgs) -> anyhow::Result<Eng
 /// A path where there is something, else a fetched model's name.
 pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
     let settings = if Path::new(model).exists() {
-        config::Model { path: Some(model.into()), name: None }
+        config::Model {
+            path: Some(model.into()),
+            name: None,
+        }
     } else {
-        config::Model { name: Some(model.to_owned()), path: None }
+        config::Model {
+            name: Some(model.to_owned()),
+            path: None,
+        }
     };
     Ok(locate_model(&settings)?)
 }
 
 fn device(text: &str) -> Result<String, String> {
-    let settings = config::Engine { device: text.to_owned(), ..config::Engine::default() };
-    settings.options().map(|_| text.to_owned()).map_err(|_| "give auto, cpu, cuda or cuda:N".to_owned())
+    let settings = config::Engine {
+        device: text.to_owned(),
+        ..config::Engine::default()
+    };
+    settings
+        .options()
+        .map(|_| text.to_owned())
+        .map_err(|_| "give auto, cpu, cuda or cuda:N".to_owned())
 }
 
 /// A number from 1 on.
 pub(crate) fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "give a whole number from 1 on".to_owned())
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "give a whole number from 1 on".to_owned())
 }
 
 /// A temperature: 0 or above.
 pub(crate) fn temperature(text: &str) -> Result<f32, String> {
-    text.parse().ok().filter(|t: &f32| t.is_finite() && *t >= 0.0).ok_or_else(|| "give a number from 0 on; 0 is greedy".to_owned())
+    text.parse()
+        .ok()
+        .filter(|t: &f32| t.is_finite() && *t >= 0.0)
+        .ok_or_else(|| "give a number from 0 on; 0 is greedy".to_owned())
 }
 
 /// A probability: above 0, at most 1.
 pub(crate) fn probability(text: &str) -> Result<f32, String> {
-    text.parse().ok().filter(|p: &f32| *p > 0.0 && *p <= 1.0).ok_or_else(|| "give a number above 0 and at most 1".to_owned())
+    text.parse()
+        .ok()
+        .filter(|p: &f32| *p > 0.0 && *p <= 1.0)
+        .ok_or_else(|| "give a number above 0 and at most 1".to_owned())
 }

@@ -26,10 +26,14 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Sampling: tokens a second, prompts computed once for all their samples
-    #[command(after_help = "Examples:\n  rapid bench rollout --prompts 16 --samples 8 --prompt-tokens 128 --tokens 64")]
+    #[command(
+        after_help = "Examples:\n  rapid bench rollout --prompts 16 --samples 8 --prompt-tokens 128 --tokens 64"
+    )]
     Rollout(Options),
     /// Training: tokens a second through forward, backward and optimiser
-    #[command(after_help = "Examples:\n  rapid bench train --prompts 4 --samples 8 --prompt-tokens 128 --tokens 64")]
+    #[command(
+        after_help = "Examples:\n  rapid bench train --prompts 4 --samples 8 --prompt-tokens 128 --tokens 64"
+    )]
     Train(Options),
 }
 
@@ -79,7 +83,8 @@ struct Figures {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let (options, measure): (_, fn(&Engine, &Options) -> anyhow::Result<Figures>) = match &args.what {
+    let (options, measure): (_, fn(&Engine, &Options) -> anyhow::Result<Figures>) = match &args.what
+    {
         What::Rollout(options) => (options, rollout::measure),
         What::Train(options) => (options, train::measure),
     };
@@ -96,7 +101,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 impl Figures {
     /// `flop_per_weight`: operations that one token asks of each weight.
-    fn of(what: &'static str, engine: &Engine, options: &Options, seconds: f64, flop_per_weight: f64) -> Self {
+    fn of(
+        what: &'static str,
+        engine: &Engine,
+        options: &Options,
+        seconds: f64,
+        flop_per_weight: f64,
+    ) -> Self {
         let info: &ModelInfo = engine.info();
         let prompts = (options.prompts * options.prompt_tokens) as f64;
         let completions = (options.prompts * options.samples * options.tokens) as f64;
@@ -111,14 +122,19 @@ impl Figures {
             seconds,
             completion_tokens_per_s: completions / seconds,
             all_tokens_per_s: (prompts + completions) / seconds,
-            gflop_per_s: flop_per_weight * info.parameters as f64 * (prompts + completions) / seconds / 1e9,
+            gflop_per_s: flop_per_weight * info.parameters as f64 * (prompts + completions)
+                / seconds
+                / 1e9,
             gemm_gflop_per_s: None,
         }
     }
 
     fn told(&self) -> String {
         let share = match self.gemm_gflop_per_s {
-            Some(gemm) => format!("{:.0}% of the {gemm:.0} GFLOP/s of large matrix products here", 100.0 * self.gflop_per_s / gemm),
+            Some(gemm) => format!(
+                "{:.0}% of the {gemm:.0} GFLOP/s of large matrix products here",
+                100.0 * self.gflop_per_s / gemm
+            ),
             None => "the rate of matrix products is not measured on this device".to_owned(),
         };
         format!(

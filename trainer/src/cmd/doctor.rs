@@ -56,15 +56,30 @@ struct Check {
 
 impl Check {
     fn ok(what: &str, found: impl Into<String>) -> Self {
-        Self { state: State::Ok, what: what.into(), found: found.into(), remedy: None }
+        Self {
+            state: State::Ok,
+            what: what.into(),
+            found: found.into(),
+            remedy: None,
+        }
     }
 
     fn warn(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { state: State::Warn, what: what.into(), found: found.into(), remedy: Some(remedy.into()) }
+        Self {
+            state: State::Warn,
+            what: what.into(),
+            found: found.into(),
+            remedy: Some(remedy.into()),
+        }
     }
 
     fn fail(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { state: State::Fail, what: what.into(), found: found.into(), remedy: Some(remedy.into()) }
+        Self {
+            state: State::Fail,
+            what: what.into(),
+            found: found.into(),
+            remedy: Some(remedy.into()),
+        }
     }
 }
 
@@ -72,7 +87,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut checks = machine::checks(args.device.threads);
     checks.extend(services::artifacts());
     if let Some(url) = &args.verifier {
-        checks.extend(super::block_on(async { Ok(services::verifier(url).await) })?);
+        checks.extend(super::block_on(async {
+            Ok(services::verifier(url).await)
+        })?);
     }
     if let Some(name) = &args.model {
         checks.extend(model::checks(name, &args.device));
@@ -82,7 +99,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         super::print(&told(&checks))?;
     }
-    match checks.iter().filter(|check| check.state == State::Fail).count() {
+    match checks
+        .iter()
+        .filter(|check| check.state == State::Fail)
+        .count()
+    {
         0 => Ok(()),
         1 => bail!("a check failed; its line says what to do"),
         failed => bail!("{failed} checks failed; their lines say what to do"),
@@ -90,7 +111,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn told(checks: &[Check]) -> String {
-    let width = checks.iter().map(|check| check.what.chars().count()).max().unwrap_or(0);
+    let width = checks
+        .iter()
+        .map(|check| check.what.chars().count())
+        .max()
+        .unwrap_or(0);
     let mut out = String::new();
     for check in checks {
         let state = match check.state {
@@ -114,8 +139,16 @@ mod tests {
     fn a_line_says_what_was_found_and_what_to_do() {
         let checks = [
             Check::ok("memory", "15.2 GiB free of 16.0"),
-            Check::warn("sandbox:python-wasi", "not fetched", "rapid fetch sandbox:python-wasi"),
-            Check::fail("verifier", "connection refused", "start one with rapid-verifier serve"),
+            Check::warn(
+                "sandbox:python-wasi",
+                "not fetched",
+                "rapid fetch sandbox:python-wasi",
+            ),
+            Check::fail(
+                "verifier",
+                "connection refused",
+                "start one with rapid-verifier serve",
+            ),
         ];
         insta::assert_snapshot!(told(&checks));
     }

@@ -19,9 +19,9 @@ use trainer::reward::RewardClient;
 use trainer::rollout::{Drawing, RolloutError, Tally};
 use trainer::stop::Stop;
 
-use super::{Interrupted, Usage};
 use super::args::{DeviceArgs, VerifierArgs, open_model, positive, probability, temperature};
 use super::bar::bar;
+use super::{Interrupted, Usage};
 
 /// Evaluate Pass@k of a model on a data set, judged by a verifier
 ///
@@ -106,20 +106,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut out = args.out.as_deref().map(create).transpose()?;
     let evaluation = super::block_on(async {
         rewards.start(&args.dataset, &dataset).await?;
-        let engine: Arc<dyn Policy> = Arc::new(tokio::task::block_in_place(|| open_model(&args.model, &args.device))?);
+        let engine: Arc<dyn Policy> = Arc::new(tokio::task::block_in_place(|| {
+            open_model(&args.model, &args.device)
+        })?);
         let mut tasks = match args.split {
             Part::Eval => dataset.eval,
             Part::Train => dataset.train,
         };
         tasks.truncate(args.limit.unwrap_or(usize::MAX));
-        let (prompts, settings) = tokio::task::block_in_place(|| prompts(args, settings, engine.as_ref(), tasks))?;
+        let (prompts, settings) =
+            tokio::task::block_in_place(|| prompts(args, settings, engine.as_ref(), tasks))?;
         let stop = Stop::on_ctrl_c();
         let bar = bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &Tally| {
             bar.set_position(tally.drawn as u64);
-            bar.set_message(format!("{:.0} tokens/s", tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3)));
+            bar.set_message(format!(
+                "{:.0} tokens/s",
+                tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3)
+            ));
         };
-        let evaluation = eval::evaluate(&engine, &rewards, &prompts, &settings, &stop, &mut watch).await;
+        let evaluation =
+            eval::evaluate(&engine, &rewards, &prompts, &settings, &stop, &mut watch).await;
         bar.finish_and_clear();
         match evaluation {
             Err(RolloutError::Stopped) => Err(Interrupted.into()),
@@ -127,7 +134,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     })?;
     if let (Some(file), Some(path)) = (out.take(), &args.out) {
-        write_samples(file, &evaluation).with_context(|| format!("{} cannot be written", path.display()))?;
+        write_samples(file, &evaluation)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     super::print(&shown(args, &evaluation)?)
 }
@@ -139,14 +147,22 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         given => given.to_vec(),
     };
     if let Some(k) = k.iter().find(|k| **k > args.samples) {
-        return Err(Usage(format!("Pass@{k} needs at least {k} samples a task; give -n {k} or leave {k} out of --k")).into());
+        return Err(Usage(format!(
+            "Pass@{k} needs at least {k} samples a task; give -n {k} or leave {k} out of --k"
+        ))
+        .into());
     }
     Ok(Settings {
         samples: args.samples,
         k,
         seed: args.seed,
         drawing: Drawing {
-            sampling: Sampling { temperature: args.temperature, top_p: args.top_p, top_k: args.top_k, ..Sampling::default() },
+            sampling: Sampling {
+                temperature: args.temperature,
+                top_p: args.top_p,
+                top_k: args.top_k,
+                ..Sampling::default()
+            },
             max_tokens: args.max_tokens,
             stop_strings: Vec::new(),
         },
@@ -155,7 +171,12 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
 }
 
 /// The prompts, those that fill the model's context left out with a warning, and the settings with the template's stop strings.
-fn prompts(args: &Args, mut settings: Settings, policy: &dyn Policy, tasks: Vec<Task>) -> anyhow::Result<(Vec<Arc<Prompt>>, Settings)> {
+fn prompts(
+    args: &Args,
+    mut settings: Settings,
+    policy: &dyn Policy,
+    tasks: Vec<Task>,
+) -> anyhow::Result<(Vec<Arc<Prompt>>, Settings)> {
     let asking = Asking::new(&config::Data {
         dataset: args.dataset.clone(),
         template: args.template.clone(),
@@ -173,10 +194,16 @@ fn prompts(args: &Args, mut settings: Settings, policy: &dyn Policy, tasks: Vec<
         }
     }
     if prompts.len() < all {
-        eprintln!("warning: {} of {all} tasks are left out, since their prompts fill the model's context", all - prompts.len());
+        eprintln!(
+            "warning: {} of {all} tasks are left out, since their prompts fill the model's context",
+            all - prompts.len()
+        );
     }
     if prompts.is_empty() {
-        bail!("the data set {} has no tasks to evaluate in this split", args.dataset);
+        bail!(
+            "the data set {} has no tasks to evaluate in this split",
+            args.dataset
+        );
     }
     Ok((prompts, settings))
 }
@@ -225,7 +252,10 @@ fn shown(args: &Args, evaluation: &Evaluation) -> anyhow::Result<String> {
         };
         return Ok(serde_json::to_string_pretty(&figures)? + "\n");
     }
-    let head = format!("{} on {}, {} tasks, {} samples each, temperature {}", args.model, args.dataset, summary.tasks, args.samples, args.temperature);
+    let head = format!(
+        "{} on {}, {} tasks, {} samples each, temperature {}",
+        args.model, args.dataset, summary.tasks, args.samples, args.temperature
+    );
     Ok(table(&head, &summary))
 }
 
@@ -246,10 +276,23 @@ fn table(head: &str, summary: &Summary) -> String {
     };
     passes(&summary.pass, "");
     passes(&summary.any_form, ", any form");
-    let _ = writeln!(out, "  {:<22} {:>6.1}", "mean length, tokens", summary.mean_tokens);
-    let _ = writeln!(out, "  {:<22} {:>6.1}%", "cut off at the limit", 100.0 * summary.truncated);
+    let _ = writeln!(
+        out,
+        "  {:<22} {:>6.1}",
+        "mean length, tokens", summary.mean_tokens
+    );
+    let _ = writeln!(
+        out,
+        "  {:<22} {:>6.1}%",
+        "cut off at the limit",
+        100.0 * summary.truncated
+    );
     if summary.masked > 0 {
-        let _ = writeln!(out, "  {:<22} {:>6}    they count neither as right nor as wrong", "without a verdict", summary.masked);
+        let _ = writeln!(
+            out,
+            "  {:<22} {:>6}    they count neither as right nor as wrong",
+            "without a verdict", summary.masked
+        );
     }
     out
 }
@@ -261,16 +304,30 @@ mod tests {
 
     #[test]
     fn the_table_says_what_was_measured() {
-        let pass = |k, mean, low, high| PassAt { k, estimate: Estimate { mean, low, high, tasks: 48 } };
+        let pass = |k, mean, low, high| PassAt {
+            k,
+            estimate: Estimate {
+                mean,
+                low,
+                high,
+                tasks: 48,
+            },
+        };
         let summary = Summary {
             tasks: 48,
             samples: 382,
             masked: 2,
-            pass: vec![pass(1, 0.1875, 0.12, 0.2593), pass(8, 0.4167, 0.2917, 0.5625)],
+            pass: vec![
+                pass(1, 0.1875, 0.12, 0.2593),
+                pass(8, 0.4167, 0.2917, 0.5625),
+            ],
             any_form: vec![pass(1, 0.19, 0.12, 0.26)],
             mean_tokens: 6.12,
             truncated: 0.1016,
         };
-        insta::assert_snapshot!(table("m.gguf on starter-math, 48 tasks, 8 samples each, temperature 0.9", &summary));
+        insta::assert_snapshot!(table(
+            "m.gguf on starter-math, 48 tasks, 8 samples each, temperature 0.9",
+            &summary
+        ));
     }
 }

@@ -26,7 +26,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.names.is_empty() {
         return super::print(&list()?);
     }
-    let wanted = args.names.iter().map(|name| resolve(name)).collect::<anyhow::Result<Vec<_>>>()?;
+    let wanted = args
+        .names
+        .iter()
+        .map(|name| resolve(name))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     super::block_on(async {
         for (kind, name) in wanted {
             let folder = fetch::fetch(kind, &name, &Terminal::new()).await?;
@@ -39,27 +43,46 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// `kind:name`, or a name that one kind alone has; a name with a slash is a model of the hub.
 fn resolve(text: &str) -> anyhow::Result<(Kind, String)> {
     for kind in [Kind::Model, Kind::Dataset, Kind::Sandbox] {
-        if let Some(name) = text.strip_prefix(kind.word()).and_then(|rest| rest.strip_prefix(':')) {
+        if let Some(name) = text
+            .strip_prefix(kind.word())
+            .and_then(|rest| rest.strip_prefix(':'))
+        {
             return Ok((kind, name.to_owned()));
         }
     }
     let known = manifest::all()?;
-    let kinds: Vec<Kind> = known.iter().filter(|manifest| manifest.name == text).map(|manifest| manifest.kind).collect();
+    let kinds: Vec<Kind> = known
+        .iter()
+        .filter(|manifest| manifest.name == text)
+        .map(|manifest| manifest.kind)
+        .collect();
     match kinds[..] {
         [kind] => Ok((kind, text.to_owned())),
         [] if text.contains('/') => Ok((Kind::Model, text.to_owned())),
         [] => {
-            let names: Vec<String> = known.iter().map(|m| format!("{}:{}", m.kind.word(), m.name)).collect();
-            bail!("nothing is called `{text}`; known are {}, and any model of the hub as owner/name", names.join(", "))
+            let names: Vec<String> = known
+                .iter()
+                .map(|m| format!("{}:{}", m.kind.word(), m.name))
+                .collect();
+            bail!(
+                "nothing is called `{text}`; known are {}, and any model of the hub as owner/name",
+                names.join(", ")
+            )
         }
-        _ => bail!("`{text}` is the name of several things; write model:{text}, dataset:{text} or sandbox:{text}"),
+        _ => bail!(
+            "`{text}` is the name of several things; write model:{text}, dataset:{text} or sandbox:{text}"
+        ),
     }
 }
 
 fn list() -> anyhow::Result<String> {
     let mut out = String::new();
     let manifests = manifest::all()?;
-    let width = manifests.iter().map(|m| m.kind.word().len() + 1 + m.name.len()).max().unwrap_or(0);
+    let width = manifests
+        .iter()
+        .map(|m| m.kind.word().len() + 1 + m.name.len())
+        .max()
+        .unwrap_or(0);
     for manifest in &manifests {
         let state = if manifest.sources.is_empty() {
             "built in"
@@ -69,7 +92,16 @@ fn list() -> anyhow::Result<String> {
             ""
         };
         let name = format!("{}:{}", manifest.kind.word(), manifest.name);
-        let _ = writeln!(out, "{name:<width$}  {state:<8}  {} ({})", manifest.about.split_whitespace().collect::<Vec<_>>().join(" "), manifest.licence);
+        let _ = writeln!(
+            out,
+            "{name:<width$}  {state:<8}  {} ({})",
+            manifest
+                .about
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" "),
+            manifest.licence
+        );
     }
     let _ = writeln!(out, "\nThe cache folder is {}", fetch::home().display());
     Ok(out)
@@ -84,13 +116,19 @@ mod tests {
         let model = (Kind::Model, "smollm2-135m-instruct".to_owned());
         assert_eq!(resolve("model:smollm2-135m-instruct").unwrap(), model);
         assert_eq!(resolve("smollm2-135m-instruct").unwrap(), model);
-        assert_eq!(resolve("owner/name").unwrap(), (Kind::Model, "owner/name".to_owned()));
+        assert_eq!(
+            resolve("owner/name").unwrap(),
+            (Kind::Model, "owner/name".to_owned())
+        );
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = resolve("smollm3").unwrap_err().to_string();
-        assert!(error.contains("`smollm3`") && error.contains("model:smollm2-135m-instruct"), "{error}");
+        assert!(
+            error.contains("`smollm3`") && error.contains("model:smollm2-135m-instruct"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -94,7 +94,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .iter()
         .enumerate()
         .map(|(number, prompt)| {
-            request(&engine, prompt, args).with_context(|| format!("{}, line {}", args.prompts.display(), number + 1))
+            request(&engine, prompt, args)
+                .with_context(|| format!("{}, line {}", args.prompts.display(), number + 1))
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     let bar = bar((prompts.len() * args.samples) as u64, "samples");
@@ -109,7 +110,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             token_ids: args.logprobs.then_some(&completion.tokens[..]),
             logprobs: args.logprobs.then_some(&completion.logp[..]),
         };
-        out.put(place(&completion, args.samples), serde_json::to_string(&line)?)?;
+        out.put(
+            place(&completion, args.samples),
+            serde_json::to_string(&line)?,
+        )?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -126,7 +130,10 @@ fn request(engine: &Engine, line: &PromptLine, args: &Args) -> anyhow::Result<Ge
     let tokens = match (&line.prompt, &line.messages) {
         (Some(prompt), None) => engine.encode(prompt, true)?,
         (None, Some(messages)) => {
-            let messages: Vec<_> = messages.iter().map(|m| (m.role.clone(), m.content.clone())).collect();
+            let messages: Vec<_> = messages
+                .iter()
+                .map(|m| (m.role.clone(), m.content.clone()))
+                .collect();
             let mut tokens = engine.encode(&engine.chat_prompt(&messages)?, true)?;
             // Some chat templates write the BOS token that the tokenizer adds too.
             if tokens.len() > 1 && tokens[0] == tokens[1] {
@@ -140,9 +147,14 @@ fn request(engine: &Engine, line: &PromptLine, args: &Args) -> anyhow::Result<Ge
         bail!("the prompt is empty, so there is nothing to continue");
     }
     Ok(GenerateRequest {
-        seeds: (0..args.samples).map(|sample| seed::of_sample(args.seed, 0, &line.id.to_string(), sample)).collect(),
+        seeds: (0..args.samples)
+            .map(|sample| seed::of_sample(args.seed, 0, &line.id.to_string(), sample))
+            .collect(),
         prompt: tokens.into(),
-        sampling: Sampling { temperature: args.temperature, ..Sampling::default() },
+        sampling: Sampling {
+            temperature: args.temperature,
+            ..Sampling::default()
+        },
         max_tokens: args.max_tokens,
         stop_tokens: engine.stop_tokens(),
         stop_strings: args.stop.clone(),
@@ -150,7 +162,8 @@ fn request(engine: &Engine, line: &PromptLine, args: &Args) -> anyhow::Result<Ge
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<PromptLine>> {
-    let text = fs::read_to_string(path).with_context(|| format!("the prompts in {} cannot be read", path.display()))?;
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("the prompts in {} cannot be read", path.display()))?;
     let lines = text
         .lines()
         .enumerate()
@@ -179,14 +192,22 @@ struct Ordered {
 
 impl Ordered {
     fn beside(path: &Path, wanted: usize) -> anyhow::Result<Self> {
-        let file = Aside::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
-        Ok(Self { file, path: path.to_owned(), waiting: BTreeMap::new(), next: 0, wanted })
+        let file =
+            Aside::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            waiting: BTreeMap::new(),
+            next: 0,
+            wanted,
+        })
     }
 
     fn put(&mut self, place: usize, line: String) -> anyhow::Result<()> {
         self.waiting.insert(place, line);
         while let Some(line) = self.waiting.remove(&self.next) {
-            writeln!(self.file, "{line}").with_context(|| format!("{} cannot be written", self.path.display()))?;
+            writeln!(self.file, "{line}")
+                .with_context(|| format!("{} cannot be written", self.path.display()))?;
             self.next += 1;
         }
         Ok(())
@@ -195,9 +216,15 @@ impl Ordered {
     /// The number of lines.
     fn finish(self) -> anyhow::Result<usize> {
         if self.next != self.wanted {
-            bail!("the engine ended after {} of {} completions without an error; this is a fault of the program", self.next, self.wanted);
+            bail!(
+                "the engine ended after {} of {} completions without an error; this is a fault of the program",
+                self.next,
+                self.wanted
+            );
         }
-        self.file.finish().with_context(|| format!("{} cannot be written", self.path.display()))?;
+        self.file
+            .finish()
+            .with_context(|| format!("{} cannot be written", self.path.display()))?;
         Ok(self.next)
     }
 }
@@ -214,9 +241,15 @@ mod tests {
         for place in [2, 0, 3, 1] {
             file.put(place, format!("line {place}")).unwrap();
         }
-        assert!(!path.exists(), "the file has its name only when it is whole");
+        assert!(
+            !path.exists(),
+            "the file has its name only when it is whole"
+        );
         assert_eq!(file.finish().unwrap(), 4);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "line 0\nline 1\nline 2\nline 3\n");
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            "line 0\nline 1\nline 2\nline 3\n"
+        );
     }
 
     #[test]
@@ -228,15 +261,26 @@ mod tests {
         file.put(0, "new".into()).unwrap();
         assert!(file.finish().is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
     }
 
     #[test]
     fn a_line_that_is_no_prompt_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prompts.jsonl");
-        fs::write(&path, "{\"id\": 1, \"prompt\": \"a\"}\n\n{\"id\": 2, \"promt\": \"b\"}\n").unwrap();
+        fs::write(
+            &path,
+            "{\"id\": 1, \"prompt\": \"a\"}\n\n{\"id\": 2, \"promt\": \"b\"}\n",
+        )
+        .unwrap();
         let error = format!("{:#}", read(&path).unwrap_err());
-        assert!(error.contains("line 3") && error.contains("promt"), "{error}");
+        assert!(
+            error.contains("line 3") && error.contains("promt"),
+            "{error}"
+        );
     }
 }

@@ -22,7 +22,12 @@ mod verifier_process;
 pub(crate) fn logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).without_time().with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .without_time()
+        .with_target(false)
+        .init();
 }
 
 /// Writes a result to stdout. A reader that has gone (`| head`) is no error of ours.
@@ -60,7 +65,9 @@ impl std::error::Error for Interrupted {}
 
 /// Runs what waits for the network.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Runtime::new().context("the asynchronous runtime could not be started")?.block_on(work)
+    tokio::runtime::Runtime::new()
+        .context("the asynchronous runtime could not be started")?
+        .block_on(work)
 }
 
 /// An error and its causes as one paragraph. A cause whose words its parent already repeats is left out.
@@ -92,6 +99,9 @@ mod tests {
             .context("cannot read m.gguf: No such file\n  or directory")
             .context("cannot load the model.")
             .unwrap_err();
-        assert_eq!(paragraph(&error), "cannot load the model: cannot read m.gguf: No such file or directory");
+        assert_eq!(
+            paragraph(&error),
+            "cannot load the model: cannot read m.gguf: No such file or directory"
+        );
     }
 }

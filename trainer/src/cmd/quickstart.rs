@@ -68,15 +68,24 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
         eprintln!("stopped before training began; what was downloaded is kept");
         return Err(Interrupted.into());
     }
-    std::fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("{} cannot be made", folder.display()))?;
     let verifier = VerifierProcess::start(&program, &folder.join("verifier.log")).await?;
     eprintln!("the verifier listens on {}", verifier.url());
     config.verifier.url = Some(verifier.url().to_owned());
 
     let progress = Progress::on_stderr();
-    let launched = run::launch(Launch { config, data_dir: None, target, stop, progress }).await;
+    let launched = run::launch(Launch {
+        config,
+        data_dir: None,
+        target,
+        stop,
+        progress,
+    })
+    .await;
     drop(verifier);
-    let summary = launched.with_context(|| format!("the run in {} did not finish", folder.display()))?;
+    let summary =
+        launched.with_context(|| format!("the run in {} did not finish", folder.display()))?;
     let page = tokio::task::block_in_place(|| write_report(&summary.folder))?;
     match summary.ended {
         Ended::Finished => super::print(&outcome(&summary.folder, &page)?),
@@ -109,7 +118,11 @@ fn resolve(args: &Args) -> anyhow::Result<Config> {
 }
 
 async fn fetch_all(config: &Config) -> anyhow::Result<()> {
-    let model = config.model.name.iter().map(|name| (Kind::Model, name.as_str()));
+    let model = config
+        .model
+        .name
+        .iter()
+        .map(|name| (Kind::Model, name.as_str()));
     for (kind, name) in model.chain([(Kind::Sandbox, SANDBOX)]) {
         fetch::fetch(kind, name, &Terminal::new()).await?;
     }
@@ -119,8 +132,12 @@ async fn fetch_all(config: &Config) -> anyhow::Result<()> {
 /// `runs/quickstart`, or the first of `runs/quickstart-2` … that is free.
 fn free_folder() -> PathBuf {
     let root = Path::new("runs");
-    let names = std::iter::once(RECIPE.to_owned()).chain((2..).map(|number| format!("{RECIPE}-{number}")));
-    names.map(|name| root.join(name)).find(|folder| !folder.join("config.toml").exists()).unwrap_or_else(|| root.join(RECIPE))
+    let names =
+        std::iter::once(RECIPE.to_owned()).chain((2..).map(|number| format!("{RECIPE}-{number}")));
+    names
+        .map(|name| root.join(name))
+        .find(|folder| !folder.join("config.toml").exists())
+        .unwrap_or_else(|| root.join(RECIPE))
 }
 
 fn write_report(folder: &Path) -> anyhow::Result<PathBuf> {
@@ -158,12 +175,32 @@ mod tests {
 
     #[test]
     fn the_outcome_is_a_small_table_with_its_report_and_what_comes_next() {
-        let estimate = |mean, low, high| Estimate { mean, low, high, tasks: 48 };
-        let row = |label: &str, before, after, gain| Row { label: label.into(), before, after, gain };
+        let estimate = |mean, low, high| Estimate {
+            mean,
+            low,
+            high,
+            tasks: 48,
+        };
+        let row = |label: &str, before, after, gain| Row {
+            label: label.into(),
+            before,
+            after,
+            gain,
+        };
         let comparison = Comparison {
             rows: vec![
-                row("Pass@1", estimate(0.026, 0.01, 0.05), estimate(0.188, 0.12, 0.26), estimate(0.162, 0.101, 0.229)),
-                row("Pass@1, any form", estimate(0.03, 0.01, 0.06), estimate(0.19, 0.12, 0.26), estimate(0.16, 0.1, 0.225)),
+                row(
+                    "Pass@1",
+                    estimate(0.026, 0.01, 0.05),
+                    estimate(0.188, 0.12, 0.26),
+                    estimate(0.162, 0.101, 0.229),
+                ),
+                row(
+                    "Pass@1, any form",
+                    estimate(0.03, 0.01, 0.06),
+                    estimate(0.19, 0.12, 0.26),
+                    estimate(0.16, 0.1, 0.225),
+                ),
             ],
             tasks: 48,
             samples: 8,
@@ -171,13 +208,27 @@ mod tests {
             truncated: (0.953, 0.102),
             masked: (0, 0),
         };
-        insta::assert_snapshot!(told(&comparison, 10, Path::new("runs/quickstart"), Path::new("runs/quickstart/report.html")));
+        insta::assert_snapshot!(told(
+            &comparison,
+            10,
+            Path::new("runs/quickstart"),
+            Path::new("runs/quickstart/report.html")
+        ));
     }
 
     #[test]
     fn the_recipe_takes_the_commands_options() {
-        let args = Args { seed: 5, out: None, updates: Some(3), threads: Some(2), resume: None };
+        let args = Args {
+            seed: 5,
+            out: None,
+            updates: Some(3),
+            threads: Some(2),
+            resume: None,
+        };
         let config = resolve(&args).unwrap();
-        assert_eq!((config.run.seed, config.run.updates, config.engine.threads), (5, Some(3), Some(2)));
+        assert_eq!(
+            (config.run.seed, config.run.updates, config.engine.threads),
+            (5, Some(3), Some(2))
+        );
     }
 }

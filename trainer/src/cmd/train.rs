@@ -67,23 +67,48 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
         Target::New(folder) | Target::Resume(folder) => folder.clone(),
     };
     let progress = Progress::on_stderr();
-    progress.say(&format!("{}\nrun folder: {}", config.to_toml().trim_end(), folder.display()));
-    let launch = Launch { config, data_dir, target, stop: Stop::on_ctrl_c(), progress };
+    progress.say(&format!(
+        "{}\nrun folder: {}",
+        config.to_toml().trim_end(),
+        folder.display()
+    ));
+    let launch = Launch {
+        config,
+        data_dir,
+        target,
+        stop: Stop::on_ctrl_c(),
+        progress,
+    };
     let result = run::launch(launch).await;
     let resume = format!("rapid train --resume {}", folder.display());
     match result {
         Ok(summary) if summary.ended == Ended::Finished => {
             super::print(&format!("{}\n", folder.display()))?;
-            eprintln!("finished after {} updates; `rapid report {}` makes its report", summary.step, folder.display());
+            eprintln!(
+                "finished after {} updates; `rapid report {}` makes its report",
+                summary.step,
+                folder.display()
+            );
             Ok(())
         }
         Ok(summary) => {
-            eprintln!("stopped after {} of {} updates; continue with: {resume}", summary.step, summary.updates);
-            // As a shell reports a program that Ctrl-C ended.
-            std::process::exit(130)
+            eprintln!(
+                "stopped after {} of {} updates; continue with: {resume}",
+                summary.step, summary.updates
+            );
+            Err(super::Interrupted.into())
         }
-        Err(error) if folder.join("config.toml").is_file() && !matches!(error, run::TrainError::Exists(_) | run::TrainError::Locked(_)) => {
-            Err(anyhow::Error::new(error).context(format!("the run in {} has ended early, and goes on with `{resume}`", folder.display())))
+        Err(error)
+            if folder.join("config.toml").is_file()
+                && !matches!(
+                    error,
+                    run::TrainError::Exists(_) | run::TrainError::Locked(_)
+                ) =>
+        {
+            Err(anyhow::Error::new(error).context(format!(
+                "the run in {} has ended early, and goes on with `{resume}`",
+                folder.display()
+            )))
         }
         Err(error) => Err(error.into()),
     }
@@ -99,9 +124,21 @@ impl Args {
     /// The recipe, or the configuration of the run to continue, with the other options on top.
     fn config(&self) -> anyhow::Result<Config> {
         let mut sets = self.sets.clone();
-        sets.extend(self.verifier.iter().map(|url| format!("verifier.url={url}")));
-        sets.extend(self.device.iter().map(|device| format!("engine.device={device}")));
-        sets.extend(self.threads.iter().map(|threads| format!("engine.threads={threads}")));
+        sets.extend(
+            self.verifier
+                .iter()
+                .map(|url| format!("verifier.url={url}")),
+        );
+        sets.extend(
+            self.device
+                .iter()
+                .map(|device| format!("engine.device={device}")),
+        );
+        sets.extend(
+            self.threads
+                .iter()
+                .map(|threads| format!("engine.threads={threads}")),
+        );
         match (&self.resume, &self.recipe) {
             (Some(run), _) => Ok(run::resume_config(run, &sets)?),
             (None, Some(recipe)) => Ok(config::load(recipe, &sets)?),
@@ -120,7 +157,9 @@ impl Args {
 
 /// `runs/RECIPE`, or `runs/RECIPE-2`, … where that is taken.
 fn free_folder(recipe: &str) -> PathBuf {
-    let name = Path::new(recipe).file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+    let name = Path::new(recipe)
+        .file_name()
+        .map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
     let base = Path::new("runs").join(name.strip_suffix(".toml").unwrap_or(&name));
     if !base.exists() {
         return base;

@@ -24,7 +24,9 @@ impl VerifierProcess {
     /// The program: beside this one, else on the PATH.
     pub(crate) fn program() -> anyhow::Result<PathBuf> {
         let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
-        let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(&name)));
+        let beside = std::env::current_exe()
+            .ok()
+            .and_then(|own| Some(own.parent()?.join(&name)));
         let on_path = std::env::var_os("PATH").unwrap_or_default();
         beside
             .into_iter()
@@ -35,7 +37,8 @@ impl VerifierProcess {
 
     /// Starts it on a free port of this machine; what it says goes to `log`.
     pub(crate) async fn start(program: &Path, log: &Path) -> anyhow::Result<Self> {
-        let errors = File::create(log).with_context(|| format!("{} cannot be written", log.display()))?;
+        let errors =
+            File::create(log).with_context(|| format!("{} cannot be written", log.display()))?;
         let mut child = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
@@ -44,12 +47,25 @@ impl VerifierProcess {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("{} cannot be started", program.display()))?;
-        let stdout = child.stdout.take().context("the verifier was started without a stdout")?;
+        let stdout = child
+            .stdout
+            .take()
+            .context("the verifier was started without a stdout")?;
         let mut lines = BufReader::new(stdout).lines();
         let line = tokio::time::timeout(PATIENCE, lines.next_line())
             .await
-            .with_context(|| format!("{NAME} did not say where it listens within {} s; see {}", PATIENCE.as_secs(), log.display()))?;
-        let Some(url) = line.ok().flatten().and_then(|line| line.strip_prefix("listening on ").map(str::to_owned)) else {
+            .with_context(|| {
+                format!(
+                    "{NAME} did not say where it listens within {} s; see {}",
+                    PATIENCE.as_secs(),
+                    log.display()
+                )
+            })?;
+        let Some(url) = line
+            .ok()
+            .flatten()
+            .and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
+        else {
             bail!("{NAME} ended before it listened: {}", last_words(log));
         };
         // Whatever else it may print must not fill the pipe.
@@ -89,8 +105,13 @@ mod tests {
     #[tokio::test]
     async fn its_address_is_read_from_its_first_line() {
         let folder = tempfile::tempdir().unwrap();
-        let program = script(folder.path(), "echo listening on http://127.0.0.1:4711; exec sleep 60");
-        let process = VerifierProcess::start(&program, &folder.path().join("log")).await.unwrap();
+        let program = script(
+            folder.path(),
+            "echo listening on http://127.0.0.1:4711; exec sleep 60",
+        );
+        let process = VerifierProcess::start(&program, &folder.path().join("log"))
+            .await
+            .unwrap();
         assert_eq!(process.url(), "http://127.0.0.1:4711");
     }
 

@@ -26,9 +26,7 @@ impl Kind {
             Kind::Texts => value
                 .as_array()
                 .is_some_and(|list| list.iter().all(Value::is_str)),
-            Kind::Wholes => value
-                .as_array()
-                .is_some_and(|list| list.iter().all(whole)),
+            Kind::Wholes => value.as_array().is_some_and(|list| list.iter().all(whole)),
         }
     }
 
@@ -206,10 +204,7 @@ fn nearest_key(section: &str, key: &str) -> String {
 }
 
 /// The name nearest to what was written, where one is near enough to have been meant.
-pub(super) fn nearest<'a>(
-    written: &str,
-    names: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(super) fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|name| (strsim::jaro_winkler(written, name), name))
         .filter(|(score, _)| *score >= 0.75)

@@ -19,7 +19,9 @@ pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, ConfigError> {
-    let mut table: Table = text.parse().map_err(|error: toml::de::Error| syntax(origin, &error))?;
+    let mut table: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| syntax(origin, &error))?;
     keys::check(origin, &table)?;
     for set in sets {
         let (section, key, value) = parse_set(set)?;
@@ -78,7 +80,17 @@ fn put(table: &mut Table, section: &str, key: &str, value: Value) {
 }
 
 fn resolve(mut table: Table) -> Result<Config, ConfigError> {
-    for section in ["model", "data", "algorithm", "sampling", "optimiser", "run", "eval", "verifier", "engine"] {
+    for section in [
+        "model",
+        "data",
+        "algorithm",
+        "sampling",
+        "optimiser",
+        "run",
+        "eval",
+        "verifier",
+        "engine",
+    ] {
         table
             .entry(section)
             .or_insert_with(|| Value::Table(Table::new()));
@@ -102,7 +114,10 @@ fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
         Some(name) => Preset::named(name).ok_or_else(|| no_such("preset", name, &Preset::NAMES))?,
         None => Preset::RapidPaper,
     };
-    for (key, names) in [("factor", &Factor::NAMES[..]), ("baseline", &Baseline::NAMES[..])] {
+    for (key, names) in [
+        ("factor", &Factor::NAMES[..]),
+        ("baseline", &Baseline::NAMES[..]),
+    ] {
         if let Some(name) = algorithm.get(key).and_then(Value::as_str)
             && !names.contains(&name)
         {
@@ -119,7 +134,10 @@ fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
     default("eta", Value::Float(estimator.eta));
     default("group_size", Value::Integer(4));
     default("n_step", Value::Integer(32));
-    default("h", Value::Integer(if preset == Preset::Pg { 1 } else { 4 }));
+    default(
+        "h",
+        Value::Integer(if preset == Preset::Pg { 1 } else { 4 }),
+    );
     Ok(())
 }
 

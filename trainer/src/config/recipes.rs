@@ -7,16 +7,31 @@ use super::{ConfigError, keys};
 /// Name and text of each built-in recipe.
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("quickstart", include_str!("../../recipes/quickstart.toml")),
-    ("smollm2-gsm8k", include_str!("../../recipes/smollm2-gsm8k.toml")),
-    ("smollm2-mbppplus", include_str!("../../recipes/smollm2-mbppplus.toml")),
-    ("qwen2.5-0.5b-mbppplus", include_str!("../../recipes/qwen2.5-0.5b-mbppplus.toml")),
-    ("qwen2.5-0.5b-math", include_str!("../../recipes/qwen2.5-0.5b-math.toml")),
+    (
+        "smollm2-gsm8k",
+        include_str!("../../recipes/smollm2-gsm8k.toml"),
+    ),
+    (
+        "smollm2-mbppplus",
+        include_str!("../../recipes/smollm2-mbppplus.toml"),
+    ),
+    (
+        "qwen2.5-0.5b-mbppplus",
+        include_str!("../../recipes/qwen2.5-0.5b-mbppplus.toml"),
+    ),
+    (
+        "qwen2.5-0.5b-math",
+        include_str!("../../recipes/qwen2.5-0.5b-math.toml"),
+    ),
 ];
 
 /// Text of a built-in recipe.
 #[must_use]
 pub fn source(name: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
+    BUILT_IN
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, text)| *text)
 }
 
 /// Where the recipe comes from, for errors, and its text. A file goes before a built-in recipe of the same name.

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const RECIPE: &str = "[model]\nname = \"smollm2-135m-instruct\"\n[data]\ndataset = \"starter-math\"\n";
+const RECIPE: &str =
+    "[model]\nname = \"smollm2-135m-instruct\"\n[data]\ndataset = \"starter-math\"\n";
 
 fn with(text: &str) -> Result<Config, ConfigError> {
     parse("my.toml", &format!("{RECIPE}{text}"), &[])
@@ -29,25 +30,63 @@ fn every_built_in_recipe_resolves() {
 #[test]
 fn without_a_word_the_settings_are_the_papers() {
     let config = with("").unwrap();
-    assert_eq!((config.algorithm.factor, config.algorithm.baseline), (Factor::W, Baseline::WeightedGroup));
-    assert_eq!((config.algorithm.eta, config.algorithm.group_size, config.run.epochs), (2.0, 4, Some(3)));
-    assert_eq!((config.optimiser.lr, config.optimiser.clip_norm, config.sampling.temperature), (1e-6, 1.0, 0.9));
-    assert_eq!((config.prompts_per_update(), config.prompts_per_phase()), (8, 32));
+    assert_eq!(
+        (config.algorithm.factor, config.algorithm.baseline),
+        (Factor::W, Baseline::WeightedGroup)
+    );
+    assert_eq!(
+        (
+            config.algorithm.eta,
+            config.algorithm.group_size,
+            config.run.epochs
+        ),
+        (2.0, 4, Some(3))
+    );
+    assert_eq!(
+        (
+            config.optimiser.lr,
+            config.optimiser.clip_norm,
+            config.sampling.temperature
+        ),
+        (1e-6, 1.0, 0.9)
+    );
+    assert_eq!(
+        (config.prompts_per_update(), config.prompts_per_phase()),
+        (8, 32)
+    );
 }
 
 #[test]
 fn a_resolved_configuration_read_back_is_the_same() {
     for (name, _) in BUILT_IN {
-        let config = load(name, &["verifier.url=http://127.0.0.1:1".into(), "engine.threads=2".into()]).unwrap();
-        assert_eq!(parse("config.toml", &config.to_toml(), &[]).unwrap(), config, "{name}");
+        let config = load(
+            name,
+            &[
+                "verifier.url=http://127.0.0.1:1".into(),
+                "engine.threads=2".into(),
+            ],
+        )
+        .unwrap();
+        assert_eq!(
+            parse("config.toml", &config.to_toml(), &[]).unwrap(),
+            config,
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn the_table_of_keys_is_that_of_the_types() {
     let full = set(&[
-        "data.stop=[\"x\"]", "data.train_limit=1", "eval.max_tokens=1", "eval.limit=1", "verifier.url=u", "engine.threads=1",
-        "engine.kv_tokens=1", "engine.pack_tokens=1", "engine.max_sequences=1",
+        "data.stop=[\"x\"]",
+        "data.train_limit=1",
+        "eval.max_tokens=1",
+        "eval.limit=1",
+        "verifier.url=u",
+        "engine.threads=1",
+        "engine.kv_tokens=1",
+        "engine.pack_tokens=1",
+        "engine.max_sequences=1",
     ])
     .unwrap();
     let table: toml::Table = full.to_toml().parse().unwrap();
@@ -60,20 +99,37 @@ fn the_table_of_keys_is_that_of_the_types() {
     // Each excludes its neighbour.
     written.insert(("model".into(), "path".into()));
     written.insert(("run".into(), "updates".into()));
-    let known: BTreeSet<_> = keys::KEYS.iter().map(|(s, k, _)| ((*s).to_string(), (*k).to_string())).collect();
+    let known: BTreeSet<_> = keys::KEYS
+        .iter()
+        .map(|(s, k, _)| ((*s).to_string(), (*k).to_string()))
+        .collect();
     assert_eq!(written, known);
 }
 
 #[test]
 fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     assert_eq!(
-        refusal(with("[optimiser]\nlearning_rate = 1e-5\nlr = 1e-5\n[sampling]\ntemprature = 1.0\n")),
+        refusal(with(
+            "[optimiser]\nlearning_rate = 1e-5\nlr = 1e-5\n[sampling]\ntemprature = 1.0\n"
+        )),
         "my.toml: there is no key `optimiser.learning_rate`; the section [optimiser] has lr, beta1, beta2, eps, weight_decay, clip_norm"
     );
-    assert_eq!(refusal(with("[sampling]\ntemprature = 1.0\n")), "my.toml: there is no key `sampling.temprature`; did you mean `sampling.temperature`?");
-    assert_eq!(refusal(with("[run]\ngroup_size = 4\n")), "my.toml: there is no key `run.group_size`; did you mean `algorithm.group_size`?");
-    assert_eq!(refusal(with("[optimizer]\nlr = 1e-5\n")), "my.toml: there is no key `optimizer`; did you mean the section [optimiser]?");
-    assert_eq!(refusal(parse("my.toml", "lr = 1e-5", &[])), "my.toml: there is no key `lr`; `lr` is a key of the section [optimiser]");
+    assert_eq!(
+        refusal(with("[sampling]\ntemprature = 1.0\n")),
+        "my.toml: there is no key `sampling.temprature`; did you mean `sampling.temperature`?"
+    );
+    assert_eq!(
+        refusal(with("[run]\ngroup_size = 4\n")),
+        "my.toml: there is no key `run.group_size`; did you mean `algorithm.group_size`?"
+    );
+    assert_eq!(
+        refusal(with("[optimizer]\nlr = 1e-5\n")),
+        "my.toml: there is no key `optimizer`; did you mean the section [optimiser]?"
+    );
+    assert_eq!(
+        refusal(parse("my.toml", "lr = 1e-5", &[])),
+        "my.toml: there is no key `lr`; `lr` is a key of the section [optimiser]"
+    );
     assert_eq!(
         refusal(set(&["run.sed=1"])),
         "--set run.sed=1: there is no key `run.sed`; did you mean `run.seed`?"
@@ -82,55 +138,127 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
 
 #[test]
 fn set_overrides_the_recipe_with_values_of_the_keys_own_kind() {
-    let config = set(&["optimiser.lr=1e-5", "run.updates=3", "algorithm.preset=pg", "data.stop=[\"\\n\"]", "data.dataset=12", "data.chat=true", "algorithm.eta=3"]).unwrap();
-    assert_eq!((config.optimiser.lr, config.run.updates, config.run.epochs), (1e-5, Some(3), None));
-    assert_eq!((config.algorithm.preset, config.algorithm.factor, config.algorithm.h), (Preset::Pg, Factor::One, 1));
-    assert_eq!((config.data.stop.unwrap(), config.data.dataset, config.data.chat, config.algorithm.eta), (vec!["\n".to_string()], "12".to_string(), true, 3.0));
-    assert_eq!(refusal(set(&["optimiser.lr=fast"])), "`optimiser.lr`: it takes a number, not \"fast\"");
-    assert_eq!(refusal(set(&["run.updates=-1"])), "`run.updates`: it takes a whole number, 0 or more, not -1");
-    assert_eq!(refusal(set(&["updates"])), "--set updates is not valid TOML: write section.key=value, such as --set optimiser.lr=1e-5");
+    let config = set(&[
+        "optimiser.lr=1e-5",
+        "run.updates=3",
+        "algorithm.preset=pg",
+        "data.stop=[\"\\n\"]",
+        "data.dataset=12",
+        "data.chat=true",
+        "algorithm.eta=3",
+    ])
+    .unwrap();
+    assert_eq!(
+        (config.optimiser.lr, config.run.updates, config.run.epochs),
+        (1e-5, Some(3), None)
+    );
+    assert_eq!(
+        (
+            config.algorithm.preset,
+            config.algorithm.factor,
+            config.algorithm.h
+        ),
+        (Preset::Pg, Factor::One, 1)
+    );
+    assert_eq!(
+        (
+            config.data.stop.unwrap(),
+            config.data.dataset,
+            config.data.chat,
+            config.algorithm.eta
+        ),
+        (vec!["\n".to_string()], "12".to_string(), true, 3.0)
+    );
+    assert_eq!(
+        refusal(set(&["optimiser.lr=fast"])),
+        "`optimiser.lr`: it takes a number, not \"fast\""
+    );
+    assert_eq!(
+        refusal(set(&["run.updates=-1"])),
+        "`run.updates`: it takes a whole number, 0 or more, not -1"
+    );
+    assert_eq!(
+        refusal(set(&["updates"])),
+        "--set updates is not valid TOML: write section.key=value, such as --set optimiser.lr=1e-5"
+    );
 }
 
 #[test]
 fn a_knob_goes_before_its_preset() {
     let config = set(&["algorithm.preset=pg", "algorithm.factor=w"]).unwrap();
-    assert_eq!((config.algorithm.factor, config.algorithm.baseline), (Factor::W, Baseline::Group));
+    assert_eq!(
+        (config.algorithm.factor, config.algorithm.baseline),
+        (Factor::W, Baseline::Group)
+    );
 }
 
 #[test]
 fn training_refuses_cut_offs_and_what_this_version_does_not_have() {
     assert!(refusal(with("[sampling]\ntop_p = 0.95\n")).contains("under [eval]"));
     assert!(with("[eval]\ntop_p = 0.95\n").is_ok());
-    assert_eq!(refusal(set(&["algorithm.preset=grpo"])), "`algorithm.preset`: this version has no `grpo`; it has rapid-paper, pg");
-    assert_eq!(refusal(set(&["algorithm.factor=w-capped"])), "`algorithm.factor`: this version has no `w-capped`; it has one, w");
-    assert!(refusal(with("[algorithm]\nkl_beta = 0.04\n")).starts_with("`algorithm.kl_beta`: this version's estimators"));
+    assert_eq!(
+        refusal(set(&["algorithm.preset=grpo"])),
+        "`algorithm.preset`: this version has no `grpo`; it has rapid-paper, pg"
+    );
+    assert_eq!(
+        refusal(set(&["algorithm.factor=w-capped"])),
+        "`algorithm.factor`: this version has no `w-capped`; it has one, w"
+    );
+    assert!(
+        refusal(with("[algorithm]\nkl_beta = 0.04\n"))
+            .starts_with("`algorithm.kl_beta`: this version's estimators")
+    );
 }
 
 #[test]
 fn what_cannot_run_is_refused_with_key_and_remedy() {
     for (setting, begins) in [
-        ("algorithm.group_size=1", "`algorithm.group_size`: a group of one"),
-        ("algorithm.n_step=30", "`algorithm.n_step`: 30 completions an update are no whole number of groups of 4"),
+        (
+            "algorithm.group_size=1",
+            "`algorithm.group_size`: a group of one",
+        ),
+        (
+            "algorithm.n_step=30",
+            "`algorithm.n_step`: 30 completions an update are no whole number of groups of 4",
+        ),
         ("algorithm.h=0", "`algorithm.h`: it must be at least 1"),
         ("algorithm.eta=0.5", "`algorithm.eta`: a cap below 1"),
-        ("sampling.temperature=0", "`sampling.temperature`: training samples"),
+        (
+            "sampling.temperature=0",
+            "`sampling.temperature`: training samples",
+        ),
         ("run.updates=0", "`run.updates`: 0 updates"),
-        ("optimiser.beta1=1", "`optimiser.beta1`: 1 is out of its range"),
-        ("eval.samples=4", "`eval.k`: Pass@8 cannot be estimated from 4 samples"),
+        (
+            "optimiser.beta1=1",
+            "`optimiser.beta1`: 1 is out of its range",
+        ),
+        (
+            "eval.samples=4",
+            "`eval.k`: Pass@8 cannot be estimated from 4 samples",
+        ),
         ("engine.device=gpu", "`engine.device`: `gpu` is no device"),
         ("data.stop=[\"\"]", "`data.stop`: an empty text"),
     ] {
         let error = refusal(set(&[setting]));
         assert!(error.starts_with(begins), "{setting}: {error}");
     }
-    assert!(refusal(parse("my.toml", "[data]\ndataset = \"math\"", &[])).starts_with("`model.name`: neither it nor `model.path`"));
-    assert!(refusal(parse("my.toml", "[model]\nname = \"m\"", &[])).starts_with("`data.dataset`: it is not set"));
+    assert!(
+        refusal(parse("my.toml", "[data]\ndataset = \"math\"", &[]))
+            .starts_with("`model.name`: neither it nor `model.path`")
+    );
+    assert!(
+        refusal(parse("my.toml", "[model]\nname = \"m\"", &[]))
+            .starts_with("`data.dataset`: it is not set")
+    );
 }
 
 #[test]
 fn a_recipe_that_is_not_there_is_answered_with_those_that_are() {
     let error = refusal(load("quickstrat", &[]));
-    assert!(error.contains("did you mean quickstart?") && error.contains("smollm2-gsm8k"), "{error}");
+    assert!(
+        error.contains("did you mean quickstart?") && error.contains("smollm2-gsm8k"),
+        "{error}"
+    );
 }
 
 proptest! {

@@ -12,19 +12,35 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 
 fn model_and_data(config: &Config) -> Result<(), ConfigError> {
     match (&config.model.name, &config.model.path) {
-        (Some(_), Some(_)) => return refuse("model.name", "`model.path` is set too; keep one of the two"),
-        (None, None) => return refuse("model.name", "neither it nor `model.path` is set; name a model that `rapid fetch` knows, such as smollm2-135m-instruct, or give the path of a GGUF file or a Hugging Face folder"),
+        (Some(_), Some(_)) => {
+            return refuse("model.name", "`model.path` is set too; keep one of the two");
+        }
+        (None, None) => {
+            return refuse(
+                "model.name",
+                "neither it nor `model.path` is set; name a model that `rapid fetch` knows, such as smollm2-135m-instruct, or give the path of a GGUF file or a Hugging Face folder",
+            );
+        }
         _ => {}
     }
     if config.data.dataset.is_empty() {
-        return refuse("data.dataset", "it is not set; give mbppplus, math, gsm8k, minif2f, starter-math, starter-code, starter-lean, or a path to a .jsonl file");
+        return refuse(
+            "data.dataset",
+            "it is not set; give mbppplus, math, gsm8k, minif2f, starter-math, starter-code, starter-lean, or a path to a .jsonl file",
+        );
     }
     if config.data.stop.iter().flatten().any(String::is_empty) {
-        return refuse("data.stop", "an empty text would end every completion at once; leave it out");
+        return refuse(
+            "data.stop",
+            "an empty text would end every completion at once; leave it out",
+        );
     }
     positive("data.max_prompt_tokens", config.data.max_prompt_tokens)?;
     if config.data.train_limit == Some(0) {
-        return refuse("data.train_limit", "with 0 tasks there is nothing to train on; give at least 1, or leave it out");
+        return refuse(
+            "data.train_limit",
+            "with 0 tasks there is nothing to train on; give at least 1, or leave it out",
+        );
     }
     Ok(())
 }
@@ -32,7 +48,10 @@ fn model_and_data(config: &Config) -> Result<(), ConfigError> {
 fn algorithm(config: &Config) -> Result<(), ConfigError> {
     let a = &config.algorithm;
     if a.group_size < 2 {
-        return refuse("algorithm.group_size", "a group of one has no baseline and no gradient; give at least 2");
+        return refuse(
+            "algorithm.group_size",
+            "a group of one has no baseline and no gradient; give at least 2",
+        );
     }
     positive("algorithm.n_step", a.n_step)?;
     positive("algorithm.h", a.h)?;
@@ -41,15 +60,27 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
             "{} completions an update are no whole number of groups of {}; a mini-batch holds whole groups, so give a multiple of `algorithm.group_size`",
             a.n_step, a.group_size
         );
-        return Err(ConfigError::Value { key: "algorithm.n_step".into(), reason });
+        return Err(ConfigError::Value {
+            key: "algorithm.n_step".into(),
+            reason,
+        });
     }
     if a.eta < 1.0 {
-        return refuse("algorithm.eta", "a cap below 1 would change on-policy samples, whose weight is 1; give 1 or more (the paper has 2)");
+        return refuse(
+            "algorithm.eta",
+            "a cap below 1 would change on-policy samples, whose weight is 1; give 1 or more (the paper has 2)",
+        );
     }
     match (config.run.epochs, config.run.updates) {
-        (Some(_), Some(_)) => refuse("run.epochs", "`run.updates` is set too; keep one of the two"),
+        (Some(_), Some(_)) => refuse(
+            "run.epochs",
+            "`run.updates` is set too; keep one of the two",
+        ),
         (Some(0), None) => refuse("run.epochs", "0 epochs train nothing; give at least 1"),
-        (None, Some(0)) => refuse("run.updates", "0 updates train nothing; give at least 1, or use `rapid eval`"),
+        (None, Some(0)) => refuse(
+            "run.updates",
+            "0 updates train nothing; give at least 1, or use `rapid eval`",
+        ),
         _ => Ok(()),
     }
 }
@@ -57,7 +88,10 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
 fn numbers(config: &Config) -> Result<(), ConfigError> {
     let o = &config.optimiser;
     if config.sampling.temperature <= 0.0 {
-        return refuse("sampling.temperature", "training samples, and at 0 there is nothing to sample; give a temperature above 0 (the paper has 0.9)");
+        return refuse(
+            "sampling.temperature",
+            "training samples, and at 0 there is nothing to sample; give a temperature above 0 (the paper has 0.9)",
+        );
     }
     positive("sampling.max_tokens", config.sampling.max_tokens)?;
     for (key, value, good) in [
@@ -65,29 +99,64 @@ fn numbers(config: &Config) -> Result<(), ConfigError> {
         ("optimiser.beta1", o.beta1, (0.0..1.0).contains(&o.beta1)),
         ("optimiser.beta2", o.beta2, (0.0..1.0).contains(&o.beta2)),
         ("optimiser.eps", o.eps, o.eps > 0.0),
-        ("optimiser.weight_decay", o.weight_decay, o.weight_decay >= 0.0),
+        (
+            "optimiser.weight_decay",
+            o.weight_decay,
+            o.weight_decay >= 0.0,
+        ),
         ("optimiser.clip_norm", o.clip_norm, o.clip_norm >= 0.0),
-        ("eval.temperature", config.eval.temperature, config.eval.temperature >= 0.0),
-        ("eval.top_p", config.eval.top_p, config.eval.top_p > 0.0 && config.eval.top_p <= 1.0),
-        ("eval.min_p", config.eval.min_p, (0.0..1.0).contains(&config.eval.min_p)),
-        ("verifier.max_masked", config.verifier.max_masked, (0.0..=1.0).contains(&config.verifier.max_masked)),
+        (
+            "eval.temperature",
+            config.eval.temperature,
+            config.eval.temperature >= 0.0,
+        ),
+        (
+            "eval.top_p",
+            config.eval.top_p,
+            config.eval.top_p > 0.0 && config.eval.top_p <= 1.0,
+        ),
+        (
+            "eval.min_p",
+            config.eval.min_p,
+            (0.0..1.0).contains(&config.eval.min_p),
+        ),
+        (
+            "verifier.max_masked",
+            config.verifier.max_masked,
+            (0.0..=1.0).contains(&config.verifier.max_masked),
+        ),
     ] {
         if !good {
-            let reason = format!("{value} is out of its range; see the comments of the built-in recipes for what it means");
-            return Err(ConfigError::Value { key: key.into(), reason });
+            let reason = format!(
+                "{value} is out of its range; see the comments of the built-in recipes for what it means"
+            );
+            return Err(ConfigError::Value {
+                key: key.into(),
+                reason,
+            });
         }
     }
     if config.eval.samples > 0
-        && let Some(k) = config.eval.k.iter().find(|k| **k == 0 || **k > config.eval.samples)
+        && let Some(k) = config
+            .eval
+            .k
+            .iter()
+            .find(|k| **k == 0 || **k > config.eval.samples)
     {
         let reason = format!(
             "Pass@{k} cannot be estimated from {} samples a task; give a k from 1 to `eval.samples`",
             config.eval.samples
         );
-        return Err(ConfigError::Value { key: "eval.k".into(), reason });
+        return Err(ConfigError::Value {
+            key: "eval.k".into(),
+            reason,
+        });
     }
     if config.eval.max_tokens == Some(0) || config.eval.limit == Some(0) {
-        return refuse("eval", "`max_tokens` and `limit` must be at least 1; `samples = 0` turns evaluation off");
+        return refuse(
+            "eval",
+            "`max_tokens` and `limit` must be at least 1; `samples = 0` turns evaluation off",
+        );
     }
     positive("run.keep", config.run.keep)
 }
@@ -102,7 +171,10 @@ fn verifier_and_engine(config: &Config) -> Result<(), ConfigError> {
         ("engine.max_sequences", config.engine.max_sequences),
     ] {
         if value == Some(0) {
-            return refuse(key, "0 leaves nothing to work with; leave the key out for the default");
+            return refuse(
+                key,
+                "0 leaves nothing to work with; leave the key out for the default",
+            );
         }
     }
     device(&config.engine.device).map(drop)
@@ -133,5 +205,8 @@ fn positive(key: &str, value: usize) -> Result<(), ConfigError> {
 }
 
 fn refuse(key: &str, reason: &str) -> Result<(), ConfigError> {
-    Err(ConfigError::Value { key: key.to_owned(), reason: reason.to_owned() })
+    Err(ConfigError::Value {
+        key: key.to_owned(),
+        reason: reason.to_owned(),
+    })
 }

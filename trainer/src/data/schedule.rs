@@ -80,12 +80,22 @@ impl Schedule {
         done / self.updates_per_phase
     }
 
+    /// Phases that have had at least one update after `done` updates.
+    #[must_use]
+    pub fn phases_begun(&self, done: usize) -> usize {
+        done.div_ceil(self.updates_per_phase)
+    }
+
     /// The phase of this number; its updates are empty from [`Schedule::phases`] on.
     #[must_use]
     pub fn phase(&self, index: usize) -> Phase {
         let first_update = index * self.updates_per_phase;
         let last_update = (first_update + self.updates_per_phase).min(self.updates());
-        let mut orders = Orders { seed: self.seed, tasks: self.tasks, known: None };
+        let mut orders = Orders {
+            seed: self.seed,
+            tasks: self.tasks,
+            known: None,
+        };
         let updates = (first_update..last_update)
             .map(|update| {
                 let from = update * self.per_update;
@@ -93,7 +103,11 @@ impl Schedule {
                 (from..to).map(|position| orders.slot(position)).collect()
             })
             .collect();
-        Phase { index, first_update, updates }
+        Phase {
+            index,
+            first_update,
+            updates,
+        }
     }
 }
 
@@ -134,7 +148,13 @@ mod tests {
     use super::*;
 
     fn schedule(asked: usize, tasks: usize, per_update: usize, h: usize) -> Schedule {
-        Schedule { seed: 3, tasks, asked, per_update, updates_per_phase: h }
+        Schedule {
+            seed: 3,
+            tasks,
+            asked,
+            per_update,
+            updates_per_phase: h,
+        }
     }
 
     proptest! {

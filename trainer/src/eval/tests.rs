@@ -12,11 +12,19 @@ fn record(task: &str, sample: usize, reward: Option<f64>, any_form: Option<f64>)
             prompt: "What is 1 + 1?".into(),
             completion: "2".into(),
             reward,
-            verdict: if reward.is_none() { Verdict::Unavailable } else { Verdict::Correct },
+            verdict: if reward.is_none() {
+                Verdict::Unavailable
+            } else {
+                Verdict::Correct
+            },
             detail: serde_json::Value::Null,
             tokens: 4,
             logp: -1.0,
-            finish: if sample == 0 { Finish::Length } else { Finish::Stop },
+            finish: if sample == 0 {
+                Finish::Length
+            } else {
+                Finish::Stop
+            },
         },
         any_form,
     }
@@ -35,16 +43,32 @@ fn a_masked_sample_counts_neither_as_right_nor_as_wrong() {
     // a: 1 of 1; b: 1 of 2.
     assert_eq!(summary.pass[0].estimate.mean, 0.75);
     // Only b has two samples with a verdict.
-    assert_eq!((summary.pass[1].estimate.mean, summary.pass[1].estimate.tasks), (1.0, 1));
+    assert_eq!(
+        (
+            summary.pass[1].estimate.mean,
+            summary.pass[1].estimate.tasks
+        ),
+        (1.0, 1)
+    );
     assert_eq!(summary.truncated, 0.5);
     assert_eq!(summary.mean_tokens, 4.0);
-    assert!(summary.any_form.is_empty(), "nobody asked for the other reading");
+    assert!(
+        summary.any_form.is_empty(),
+        "nobody asked for the other reading"
+    );
 }
 
 #[test]
 fn a_gain_pairs_tasks_by_id_whatever_their_order() {
-    let before = [record("a", 0, Some(0.0), Some(1.0)), record("b", 0, Some(1.0), Some(1.0)), record("c", 0, Some(1.0), Some(1.0))];
-    let after = [record("b", 0, Some(1.0), Some(1.0)), record("a", 0, Some(1.0), Some(1.0))];
+    let before = [
+        record("a", 0, Some(0.0), Some(1.0)),
+        record("b", 0, Some(1.0), Some(1.0)),
+        record("c", 0, Some(1.0), Some(1.0)),
+    ];
+    let after = [
+        record("b", 0, Some(1.0), Some(1.0)),
+        record("a", 0, Some(1.0), Some(1.0)),
+    ];
     let strict = gain(&before, &after, 1, Reading::Strict).expect("two tasks are in both");
     assert_eq!((strict.mean, strict.tasks), (0.5, 2));
     let any = gain(&before, &after, 1, Reading::AnyForm).expect("two tasks are in both");
@@ -53,7 +77,14 @@ fn a_gain_pairs_tasks_by_id_whatever_their_order() {
 
 #[test]
 fn tasks_keep_the_order_in_which_they_were_asked() {
-    let records = [record("b", 0, Some(0.0), None), record("a", 0, Some(0.0), None), record("b", 1, Some(0.0), None)];
-    let names: Vec<String> = counts(&records, Reading::Strict).into_iter().map(|(task, _)| task).collect();
+    let records = [
+        record("b", 0, Some(0.0), None),
+        record("a", 0, Some(0.0), None),
+        record("b", 1, Some(0.0), None),
+    ];
+    let names: Vec<String> = counts(&records, Reading::Strict)
+        .into_iter()
+        .map(|(task, _)| task)
+        .collect();
     assert_eq!(names, ["b", "a"]);
 }

@@ -200,7 +200,11 @@ impl Stack {
             );
             let mut x = 0.0;
             for (i, (part, value)) in self.parts.iter().zip(values).enumerate() {
-                let width = if longest > 0.0 { value / longest * 1000.0 } else { 0.0 };
+                let width = if longest > 0.0 {
+                    value / longest * 1000.0
+                } else {
+                    0.0
+                };
                 let _ = write!(
                     out,
                     "<rect class=\"p{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"18\"><title>{}: {}</title></rect>",
@@ -214,7 +218,12 @@ impl Stack {
         }
         out.push_str("</div>");
         let totals: Vec<f64> = (0..self.parts.len())
-            .map(|p| self.bars.iter().map(|(_, v)| v.get(p).copied().unwrap_or(0.0)).sum())
+            .map(|p| {
+                self.bars
+                    .iter()
+                    .map(|(_, v)| v.get(p).copied().unwrap_or(0.0))
+                    .sum()
+            })
             .collect();
         let all: f64 = totals.iter().sum();
         let named: Vec<String> = self
@@ -249,7 +258,13 @@ fn path(points: &[(f64, f64)], x_at: &dyn Fn(f64) -> f64, y_at: &dyn Fn(f64) -> 
             pen_down = false;
             continue;
         }
-        let _ = write!(out, "{}{:.1} {:.1}", if pen_down { 'L' } else { 'M' }, x_at(x), y_at(y));
+        let _ = write!(
+            out,
+            "{}{:.1} {:.1}",
+            if pen_down { 'L' } else { 'M' },
+            x_at(x),
+            y_at(y)
+        );
         pen_down = true;
     }
     out
@@ -269,7 +284,9 @@ impl Axis {
     fn over(values: impl Iterator<Item = f64>, ticks: usize, tight: bool) -> Self {
         let (mut low, mut high) = values
             .filter(|v| v.is_finite())
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
+                (l.min(v), h.max(v))
+            });
         if low > high {
             (low, high) = (0.0, 1.0);
         }
@@ -283,11 +300,21 @@ impl Axis {
         if tight {
             step = step.max(1.0).round();
             let high = if high > low { high } else { low + 1.0 };
-            return Self { low, high, step, tight };
+            return Self {
+                low,
+                high,
+                step,
+                tight,
+            };
         }
         let low = (low / step).floor() * step;
         let high = ((high / step).ceil() * step).max(low + step);
-        Self { low, high, step, tight }
+        Self {
+            low,
+            high,
+            step,
+            tight,
+        }
     }
 
     fn share(&self, value: f64) -> f64 {
@@ -296,7 +323,8 @@ impl Axis {
 
     fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
         let first = (self.low / self.step).ceil() as i64;
-        let last = ((self.high + if self.tight { 0.0 } else { self.step * 0.01 }) / self.step).floor() as i64;
+        let last = ((self.high + if self.tight { 0.0 } else { self.step * 0.01 }) / self.step)
+            .floor() as i64;
         let step = self.step;
         // At most a handful by construction; the bound is against a step lost to rounding.
         (first..=last.min(first.saturating_add(20))).map(move |i| i as f64 * step)
@@ -307,13 +335,24 @@ impl Axis {
 fn nice(raw: f64) -> f64 {
     let magnitude = 10f64.powf(raw.log10().floor());
     let lead = raw / magnitude;
-    let lead = [1.0, 2.0, 5.0].into_iter().find(|m| lead <= *m + 1e-9).unwrap_or(10.0);
+    let lead = [1.0, 2.0, 5.0]
+        .into_iter()
+        .find(|m| lead <= *m + 1e-9)
+        .unwrap_or(10.0);
     lead * magnitude
 }
 
 fn format_tick(value: f64, step: f64, unit: Unit) -> String {
-    let (value, step) = if unit == Unit::Share { (value * 100.0, step * 100.0) } else { (value, step) };
-    let value = if value.abs() < step * 1e-6 { 0.0 } else { value };
+    let (value, step) = if unit == Unit::Share {
+        (value * 100.0, step * 100.0)
+    } else {
+        (value, step)
+    };
+    let value = if value.abs() < step * 1e-6 {
+        0.0
+    } else {
+        value
+    };
     let decimals = (-step.log10().floor()).max(0.0) as usize;
     let text = if value != 0.0 && (value.abs() >= 1e5 || decimals > 4) {
         format!("{value:.0e}").replace('-', "\u{2212}")
@@ -355,7 +394,11 @@ mod tests {
             title: "loss <x>".into(),
             note: String::new(),
             unit: Unit::Number,
-            series: vec![Series { name: "a".into(), points, intervals: vec![] }],
+            series: vec![Series {
+                name: "a".into(),
+                points,
+                intervals: vec![],
+            }],
             marks: false,
         }
     }
@@ -364,13 +407,21 @@ mod tests {
     fn ticks_are_round_numbers_that_cover_the_data() {
         let axis = Axis::over([0.13, 0.87].into_iter(), 4, false);
         assert_eq!((axis.low, axis.high), (0.0, 1.0));
-        let ticks: Vec<String> = axis.ticks().map(|t| format_tick(t, axis.step, Unit::Share)).collect();
+        let ticks: Vec<String> = axis
+            .ticks()
+            .map(|t| format_tick(t, axis.step, Unit::Share))
+            .collect();
         assert_eq!(ticks, ["0%", "50%", "100%"]);
     }
 
     #[test]
     fn a_constant_a_single_point_and_nothing_at_all_still_draw() {
-        for points in [vec![(1.0, 0.0), (2.0, 0.0)], vec![(3.0, 1e-7)], vec![], vec![(0.0, f64::NAN)]] {
+        for points in [
+            vec![(1.0, 0.0), (2.0, 0.0)],
+            vec![(3.0, 1e-7)],
+            vec![],
+            vec![(0.0, f64::NAN)],
+        ] {
             let svg = chart(points).render();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
@@ -378,8 +429,18 @@ mod tests {
 
     #[test]
     fn a_value_that_is_not_finite_breaks_the_line_instead_of_bending_it() {
-        let svg = chart(vec![(0.0, 1.0), (1.0, f64::INFINITY), (2.0, 1.0), (3.0, 2.0)]).render();
-        let d = svg.split(" d=\"").nth(1).and_then(|d| d.split('"').next()).unwrap_or("");
+        let svg = chart(vec![
+            (0.0, 1.0),
+            (1.0, f64::INFINITY),
+            (2.0, 1.0),
+            (3.0, 2.0),
+        ])
+        .render();
+        let d = svg
+            .split(" d=\"")
+            .nth(1)
+            .and_then(|d| d.split('"').next())
+            .unwrap_or("");
         assert_eq!(d.matches('M').count(), 2, "{d}");
     }
 

@@ -14,29 +14,71 @@ struct Quantity {
 }
 
 const QUANTITIES: &[Quantity] = &[
-    Quantity { title: "Reward", note: "mean over the completions of the update", unit: Unit::Share, of: |step| step.algo.reward },
+    Quantity {
+        title: "Reward",
+        note: "mean over the completions of the update",
+        unit: Unit::Share,
+        of: |step| step.algo.reward,
+    },
     Quantity {
         title: "Groups to learn from",
         note: "share of prompts with both right and wrong completions",
         unit: Unit::Share,
         of: |step| {
             let algo = &step.algo;
-            let groups = algo.groups_right + algo.groups_wrong + algo.groups_mixed + algo.groups_left_out;
+            let groups =
+                algo.groups_right + algo.groups_wrong + algo.groups_mixed + algo.groups_left_out;
             algo.groups_mixed as f64 / groups as f64
         },
     },
-    Quantity { title: "Loss", note: "the function whose gradient is taken; its value says little", unit: Unit::Number, of: |step| step.algo.loss },
-    Quantity { title: "Gradient norm", note: "before clipping", unit: Unit::Number, of: |step| step.grad_norm },
-    Quantity { title: "Entropy", note: "of the next token, in nats", unit: Unit::Number, of: |step| step.entropy },
-    Quantity { title: "Length", note: "tokens of a completion, mean", unit: Unit::Number, of: |step| step.length_mean },
-    Quantity { title: "Cut off", note: "share of completions that reached the limit", unit: Unit::Share, of: |step| step.truncated },
+    Quantity {
+        title: "Loss",
+        note: "the function whose gradient is taken; its value says little",
+        unit: Unit::Number,
+        of: |step| step.algo.loss,
+    },
+    Quantity {
+        title: "Gradient norm",
+        note: "before clipping",
+        unit: Unit::Number,
+        of: |step| step.grad_norm,
+    },
+    Quantity {
+        title: "Entropy",
+        note: "of the next token, in nats",
+        unit: Unit::Number,
+        of: |step| step.entropy,
+    },
+    Quantity {
+        title: "Length",
+        note: "tokens of a completion, mean",
+        unit: Unit::Number,
+        of: |step| step.length_mean,
+    },
+    Quantity {
+        title: "Cut off",
+        note: "share of completions that reached the limit",
+        unit: Unit::Share,
+        of: |step| step.truncated,
+    },
     Quantity {
         title: "Staleness",
         note: "mean |log w̄|: how far the policy has moved from the one that sampled",
         unit: Unit::Number,
         of: |step| step.algo.stale_mean_abs_log,
     },
-    Quantity { title: "Weights at the cap", note: "share of importance weights above η", unit: Unit::Share, of: |step| step.algo.clip_share },
+    Quantity {
+        title: "Divergence",
+        note: "k3 estimate of KL from the policy that sampled, a token, in nats",
+        unit: Unit::Number,
+        of: |step| step.algo.kl_behaviour,
+    },
+    Quantity {
+        title: "Weights at the cap",
+        note: "share of importance weights above η",
+        unit: Unit::Share,
+        of: |step| step.algo.clip_share,
+    },
     Quantity {
         title: "Effective sample size",
         note: "(Σw)² ∕ Σw² as a share of the update's completions",
@@ -48,19 +90,25 @@ const QUANTITIES: &[Quantity] = &[
 /// Held-out Pass@1 first, then one chart a quantity, with a line a run.
 pub(super) fn charts(runs: &[RunData]) -> Vec<Chart> {
     let mut charts = vec![held_out(runs)];
-    charts.extend(QUANTITIES.iter().map(|quantity| Chart {
-        title: quantity.title.into(),
-        note: quantity.note.into(),
-        unit: quantity.unit,
-        series: runs
-            .iter()
-            .map(|run| Series {
-                name: run.name.clone(),
-                points: run.steps.iter().map(|step| (step.step as f64, (quantity.of)(step))).collect(),
-                intervals: Vec::new(),
-            })
-            .collect(),
-        marks: false,
+    charts.extend(QUANTITIES.iter().map(|quantity| {
+        Chart {
+            title: quantity.title.into(),
+            note: quantity.note.into(),
+            unit: quantity.unit,
+            series: runs
+                .iter()
+                .map(|run| Series {
+                    name: run.name.clone(),
+                    points: run
+                        .steps
+                        .iter()
+                        .map(|step| (step.step as f64, (quantity.of)(step)))
+                        .collect(),
+                    intervals: Vec::new(),
+                })
+                .collect(),
+            marks: false,
+        }
     }));
     charts
 }
@@ -70,18 +118,28 @@ fn held_out(runs: &[RunData]) -> Chart {
     let series = runs
         .iter()
         .map(|run| {
-            let mut estimates: Vec<_> =
-                run.evals.iter().filter_map(|eval| Some((eval.step as f64, *eval.pass_at.get(&1)?))).collect();
+            let mut estimates: Vec<_> = run
+                .evals
+                .iter()
+                .filter_map(|eval| Some((eval.step as f64, *eval.pass_at.get(&1)?)))
+                .collect();
             if estimates.is_empty()
-                && let Some(row) = Comparison::of(run).and_then(|comparison| comparison.rows.into_iter().next())
+                && let Some(row) =
+                    Comparison::of(run).and_then(|comparison| comparison.rows.into_iter().next())
             {
                 let last = run.steps.last().map_or(0, |step| step.step);
                 estimates = vec![(0.0, row.before), (last as f64, row.after)];
             }
             Series {
                 name: run.name.clone(),
-                points: estimates.iter().map(|(step, estimate)| (*step, estimate.mean)).collect(),
-                intervals: estimates.iter().map(|(step, estimate)| (*step, estimate.low, estimate.high)).collect(),
+                points: estimates
+                    .iter()
+                    .map(|(step, estimate)| (*step, estimate.mean))
+                    .collect(),
+                intervals: estimates
+                    .iter()
+                    .map(|(step, estimate)| (*step, estimate.low, estimate.high))
+                    .collect(),
             }
         })
         .collect();
@@ -102,7 +160,13 @@ pub(super) fn seconds(runs: &[RunData]) -> Option<Stack> {
         .map(|run| {
             let mut totals = vec![0.0; 5];
             for step in &run.timings {
-                let parts = [step.inference, step.verify, step.forward, step.backward, step.optimiser];
+                let parts = [
+                    step.inference,
+                    step.verify,
+                    step.forward,
+                    step.backward,
+                    step.optimiser,
+                ];
                 for (total, part) in totals.iter_mut().zip(parts) {
                     *total += part;
                 }

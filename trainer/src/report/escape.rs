@@ -32,7 +32,8 @@ pub(super) fn html(text: &str) -> String {
 
 /// A field of a CSV file (RFC 4180). A field that a spreadsheet would run as a formula gets an apostrophe before it.
 pub(super) fn csv(field: &str) -> Cow<'_, str> {
-    let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    let formula =
+        field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
     if !formula && !field.contains([',', '"', '\n', '\r']) {
         return Cow::Borrowed(field);
     }

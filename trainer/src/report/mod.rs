@@ -41,15 +41,26 @@ pub struct WriteError {
 /// # Errors
 /// [`WriteError`]; each file is either written whole or left as it was.
 pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
-    let compared: Vec<(&str, Comparison)> =
-        runs.iter().filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?))).collect();
-    let tables = [("report-before-after.csv", table::csv_table(&compared)), ("report-metrics.csv", metrics_csv(runs))];
-    std::fs::create_dir_all(folder).map_err(|source| WriteError { path: folder.to_owned(), source })?;
+    let compared: Vec<(&str, Comparison)> = runs
+        .iter()
+        .filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?)))
+        .collect();
+    let tables = [
+        ("report-before-after.csv", table::csv_table(&compared)),
+        ("report-metrics.csv", metrics_csv(runs)),
+    ];
+    std::fs::create_dir_all(folder).map_err(|source| WriteError {
+        path: folder.to_owned(),
+        source,
+    })?;
     for (name, text) in &tables {
         replace(&folder.join(name), text)?;
     }
     let page = folder.join("report.html");
-    replace(&page, &page::render(runs, &tables.each_ref().map(|(name, _)| *name)))?;
+    replace(
+        &page,
+        &page::render(runs, &tables.each_ref().map(|(name, _)| *name)),
+    )?;
     Ok(page)
 }
 
@@ -59,7 +70,10 @@ fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
             file.write_all(text.as_bytes())?;
             file.finish()
         })
-        .map_err(|source| WriteError { path: path.to_owned(), source })
+        .map_err(|source| WriteError {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 /// Every number of every update: a row an update, a column a quantity.
@@ -71,14 +85,23 @@ fn metrics_csv(runs: &[RunData]) -> String {
             run.steps.iter().map(move |step| {
                 let mut fields = flat(step);
                 if let Some(timing) = timings(step.step) {
-                    fields.extend(flat(timing).into_iter().filter(|(name, _)| name != "step").map(|(name, v)| (format!("time.{name}"), v)));
+                    fields.extend(
+                        flat(timing)
+                            .into_iter()
+                            .filter(|(name, _)| name != "step")
+                            .map(|(name, v)| (format!("time.{name}"), v)),
+                    );
                 }
                 (run.name.as_str(), fields)
             })
         })
         .collect();
-    let columns: BTreeSet<&str> =
-        rows.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).filter(|name| *name != "step").collect();
+    let columns: BTreeSet<&str> = rows
+        .iter()
+        .flat_map(|(_, fields)| fields)
+        .map(|(name, _)| name.as_str())
+        .filter(|name| *name != "step")
+        .collect();
     let mut out = String::from("run,step");
     for column in &columns {
         let _ = write!(out, ",{}", escape::csv(column));
@@ -87,7 +110,10 @@ fn metrics_csv(runs: &[RunData]) -> String {
     for (run, fields) in &rows {
         out.push_str(&escape::csv(run));
         for column in std::iter::once(&"step").chain(&columns) {
-            let value = fields.iter().find(|(name, _)| name == column).map_or("", |(_, value)| value);
+            let value = fields
+                .iter()
+                .find(|(name, _)| name == column)
+                .map_or("", |(_, value)| value);
             let _ = write!(out, ",{}", escape::csv(value));
         }
         out.push('\n');
@@ -102,7 +128,11 @@ fn flat(record: &impl Serialize) -> Vec<(String, String)> {
         for (name, value) in object {
             match value {
                 serde_json::Value::Object(inner) => {
-                    fields.extend(inner.into_iter().map(|(key, value)| (format!("{name}.{key}"), value.to_string())));
+                    fields.extend(
+                        inner
+                            .into_iter()
+                            .map(|(key, value)| (format!("{name}.{key}"), value.to_string())),
+                    );
                 }
                 value => fields.push((name, value.to_string())),
             }

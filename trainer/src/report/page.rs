@@ -13,7 +13,11 @@ const STYLE: &str = include_str!("style.css");
 
 /// The page of one run, or of several side by side. `files` are the names of the CSV files beside it.
 pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
-    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    let title = runs
+        .iter()
+        .map(|run| run.name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -30,7 +34,12 @@ pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
     configuration(&mut out, runs);
     out.push_str("<footer><p>The numbers behind this page: ");
     for (i, file) in files.iter().enumerate() {
-        let _ = write!(out, "{}<a href=\"{file}\">{file}</a>", if i > 0 { ", " } else { "" }, file = html(file));
+        let _ = write!(
+            out,
+            "{}<a href=\"{file}\">{file}</a>",
+            if i > 0 { ", " } else { "" },
+            file = html(file)
+        );
     }
     let _ = write!(
         out,
@@ -43,21 +52,41 @@ pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
 }
 
 fn heading(out: &mut String, runs: &[RunData], title: &str) {
-    let kicker = if runs.len() > 1 { "Training runs" } else { "Training run" };
-    let _ = write!(out, "<p class=\"kicker\">{kicker}</p>\n<h1>{}</h1>\n", html(title));
+    let kicker = if runs.len() > 1 {
+        "Training runs"
+    } else {
+        "Training run"
+    };
+    let _ = write!(
+        out,
+        "<p class=\"kicker\">{kicker}</p>\n<h1>{}</h1>\n",
+        html(title)
+    );
     let [run] = runs else { return };
     let mut facts: Vec<(&str, String)> = Vec::new();
     if let Some(config) = &run.config {
-        let model = config.model.name.clone().or_else(|| config.model.path.as_ref().map(|path| path.display().to_string()));
+        let model = config.model.name.clone().or_else(|| {
+            config
+                .model
+                .path
+                .as_ref()
+                .map(|path| path.display().to_string())
+        });
         facts.extend(model.map(|model| ("model", model)));
         facts.push(("tasks", config.data.dataset.clone()));
         facts.push(("algorithm", preset(config)));
-        facts.push(("completions a prompt", config.algorithm.group_size.to_string()));
+        facts.push((
+            "completions a prompt",
+            config.algorithm.group_size.to_string(),
+        ));
         facts.push(("completions an update", config.algorithm.n_step.to_string()));
         facts.push(("updates a phase", config.algorithm.h.to_string()));
         facts.push(("seed", config.run.seed.to_string()));
     }
-    facts.push(("updates", run.steps.last().map_or(0, |step| step.step).to_string()));
+    facts.push((
+        "updates",
+        run.steps.last().map_or(0, |step| step.step).to_string(),
+    ));
     out.push_str("<ul class=\"facts\">");
     for (name, value) in facts {
         let _ = write!(out, "<li>{name} <b>{}</b></li>", html(&value));
@@ -67,13 +96,18 @@ fn heading(out: &mut String, runs: &[RunData], title: &str) {
 
 /// The preset's name as a recipe writes it.
 fn preset(config: &crate::config::Config) -> String {
-    serde_json::to_value(config.algorithm.preset).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(config.algorithm.preset)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// The headline, its picture and the table.
 fn outcome(out: &mut String, runs: &[RunData]) {
-    let compared: Vec<(&str, Comparison)> =
-        runs.iter().filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?))).collect();
+    let compared: Vec<(&str, Comparison)> = runs
+        .iter()
+        .filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?)))
+        .collect();
     let Some((_, first)) = compared.first() else {
         out.push_str("<section class=\"hero\"><p class=\"claim\">There is no evaluation before and after training to compare yet.</p></section>\n");
         return;
@@ -117,12 +151,23 @@ fn hero(out: &mut String, comparison: &Comparison) {
 
 /// Each figure before and after on one scale, with intervals.
 fn dumbbells(out: &mut String, comparison: &Comparison) {
-    let highest = comparison.rows.iter().flat_map(|row| [row.before.high, row.after.high]).fold(0.0, f64::max);
-    let top = [0.1, 0.2, 0.4, 0.6, 0.8].into_iter().find(|top| highest <= *top).unwrap_or(1.0);
+    let highest = comparison
+        .rows
+        .iter()
+        .flat_map(|row| [row.before.high, row.after.high])
+        .fold(0.0, f64::max);
+    let top = [0.1, 0.2, 0.4, 0.6, 0.8]
+        .into_iter()
+        .find(|top| highest <= *top)
+        .unwrap_or(1.0);
     let at = |share: f64| 100.0 * (share / top).clamp(0.0, 1.0);
     out.push_str("<div class=\"dumbbell\">");
     for row in &comparison.rows {
-        let _ = write!(out, "<div class=\"row\"><span>{}</span><div class=\"track\">", html(&row.label));
+        let _ = write!(
+            out,
+            "<div class=\"row\"><span>{}</span><div class=\"track\">",
+            html(&row.label)
+        );
         for (class, estimate) in [("b", &row.before), ("a", &row.after)] {
             let _ = write!(
                 out,
@@ -143,13 +188,21 @@ fn dumbbells(out: &mut String, comparison: &Comparison) {
     }
     out.push_str("<div class=\"row\"><span></span><div class=\"scale\">");
     for quarter in 0..=4 {
-        let _ = write!(out, "<span>{:.0}%</span>", top * 25.0 * f64::from(quarter));
+        let _ = write!(
+            out,
+            "<span style=\"left:{}%\">{:.0}%</span>",
+            25 * quarter,
+            top * 25.0 * f64::from(quarter)
+        );
     }
     out.push_str("</div></div><p class=\"legend\"><span><i class=\"key b\"></i>before</span><span><i class=\"key a\"></i>after</span></p></div>");
 }
 
 fn charts(out: &mut String, runs: &[RunData]) {
-    let drawn: Vec<Chart> = curves::charts(runs).into_iter().filter(|chart| !chart.is_empty()).collect();
+    let drawn: Vec<Chart> = curves::charts(runs)
+        .into_iter()
+        .filter(|chart| !chart.is_empty())
+        .collect();
     if drawn.is_empty() {
         return;
     }

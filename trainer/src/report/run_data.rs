@@ -41,7 +41,9 @@ pub struct RunData {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Not a run folder.
-    #[error("{0} is not a run folder: it has no config.toml; give a folder that `rapid train` or `rapid quickstart` made")]
+    #[error(
+        "{0} is not a run folder: it has no config.toml; give a folder that `rapid train` or `rapid quickstart` made"
+    )]
     NotARun(PathBuf),
     /// A file cannot be read.
     #[error("{path} cannot be read: {source}")]
@@ -52,7 +54,9 @@ pub enum RunError {
         source: io::Error,
     },
     /// A line is not what the file should hold.
-    #[error("{path}, line {line} is not a record of this file ({reason}); the file was changed, or a different version of rapid wrote it")]
+    #[error(
+        "{path}, line {line} is not a record of this file ({reason}); the file was changed, or a different version of rapid wrote it"
+    )]
     Record {
         /// The file.
         path: PathBuf,
@@ -73,14 +77,20 @@ impl RunData {
         if !config_file.is_file() {
             return Err(RunError::NotARun(folder.to_owned()));
         }
-        let config_text = fs::read_to_string(&config_file).map_err(|source| RunError::Io { path: config_file, source })?;
+        let config_text = fs::read_to_string(&config_file).map_err(|source| RunError::Io {
+            path: config_file,
+            source,
+        })?;
         let samples = folder.join("samples");
         let phases = numbered(&samples, "phase-");
         let evaluations = numbered(&samples, "eval-");
         let of = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
         let full = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         Ok(Self {
-            name: full.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned()),
+            name: full.file_name().map_or_else(
+                || folder.display().to_string(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
             folder: folder.to_owned(),
             config: toml::from_str(&config_text).ok(),
             config_text,
@@ -103,7 +113,13 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         .flatten()
         .filter_map(|entry| {
             let path = entry.path();
-            let number = path.file_name()?.to_str()?.strip_prefix(prefix)?.strip_suffix(".jsonl")?.parse().ok()?;
+            let number = path
+                .file_name()?
+                .to_str()?
+                .strip_prefix(prefix)?
+                .strip_suffix(".jsonl")?
+                .parse()
+                .ok()?;
             Some((number, path))
         })
         .collect();
@@ -116,7 +132,12 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
     let text = match fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(RunError::Io { path: path.to_owned(), source }),
+        Err(source) => {
+            return Err(RunError::Io {
+                path: path.to_owned(),
+                source,
+            });
+        }
     };
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole

@@ -19,13 +19,23 @@ const LONGEST: usize = 4000;
 /// The section of one run; nothing where no samples were recorded.
 pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
     let (about, sides) = if !run.before.is_empty() && !run.after.is_empty() {
-        ("Held-out tasks, and what the model answered before and after training.", [("before", &run.before), ("after", &run.after)])
+        (
+            "Held-out tasks, and what the model answered before and after training.",
+            [("before", &run.before), ("after", &run.after)],
+        )
     } else if !run.first.is_empty() {
-        ("Training samples of the first phase and of the last.", [("first phase", &run.first), ("last phase", &run.last)])
+        (
+            "Training samples of the first phase and of the last.",
+            [("first phase", &run.first), ("last phase", &run.last)],
+        )
     } else {
         return;
     };
-    let name = if named { format!(": {}", html(&run.name)) } else { String::new() };
+    let name = if named {
+        format!(": {}", html(&run.name))
+    } else {
+        String::new()
+    };
     let _ = write!(out, "<h2>Samples{name}</h2><p>{about}</p>\n");
     for task in spread(&sides.map(|(_, records)| tasks(records))) {
         one_task(out, &task, &sides);
@@ -35,15 +45,25 @@ pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
 /// Ids in the order in which they first appear.
 fn tasks(records: &[Record]) -> Vec<&str> {
     let mut seen = std::collections::HashSet::new();
-    records.iter().map(|record| record.sample.task.as_str()).filter(|task| seen.insert(*task)).collect()
+    records
+        .iter()
+        .map(|record| record.sample.task.as_str())
+        .filter(|task| seen.insert(*task))
+        .collect()
 }
 
 /// A few tasks spread evenly over those of both sides; where the sides share none, over each.
 fn spread(sides: &[Vec<&str>; 2]) -> Vec<String> {
-    let shared: Vec<&str> = sides[0].iter().copied().filter(|task| sides[1].contains(task)).collect();
+    let shared: Vec<&str> = sides[0]
+        .iter()
+        .copied()
+        .filter(|task| sides[1].contains(task))
+        .collect();
     let pick = |from: &[&str], wanted: usize| -> Vec<String> {
         let wanted = wanted.min(from.len());
-        (0..wanted).map(|i| from[i * from.len() / wanted].to_owned()).collect()
+        (0..wanted)
+            .map(|i| from[i * from.len() / wanted].to_owned())
+            .collect()
     };
     if !shared.is_empty() {
         return pick(&shared, TASKS);
@@ -54,23 +74,50 @@ fn spread(sides: &[Vec<&str>; 2]) -> Vec<String> {
 }
 
 fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
-    let of = |records: &Vec<Record>| -> Vec<Record> { records.iter().filter(|record| record.sample.task == task).cloned().collect() };
+    let of = |records: &Vec<Record>| -> Vec<Record> {
+        records
+            .iter()
+            .filter(|record| record.sample.task == task)
+            .cloned()
+            .collect()
+    };
     let (first, second) = (of(sides[0].1), of(sides[1].1));
-    let Some(prompt) = first.first().or(second.first()).map(|record| record.sample.prompt.as_str()) else { return };
-    let _ = write!(out, "<article class=\"task\"><header><span>{}</span></header>", html(task));
+    let Some(prompt) = first
+        .first()
+        .or(second.first())
+        .map(|record| record.sample.prompt.as_str())
+    else {
+        return;
+    };
+    let _ = write!(
+        out,
+        "<article class=\"task\"><header><span>{}</span></header>",
+        html(task)
+    );
     let (lead, question) = question(prompt);
     let _ = write!(out, "<pre>{}</pre>", html(&cut(question)));
     if !lead.is_empty() {
-        let _ = write!(out, "<details><summary>the prompt before it</summary><pre>{}</pre></details>", html(&cut(lead)));
+        let _ = write!(
+            out,
+            "<details><summary>the prompt before it</summary><pre>{}</pre></details>",
+            html(&cut(lead))
+        );
     }
     out.push_str("<div class=\"sides\">");
     for ((label, _), records) in sides.iter().zip([&first, &second]) {
         if records.is_empty() {
             continue;
         }
-        let judged: Vec<f64> = records.iter().filter_map(|record| record.sample.reward).collect();
+        let judged: Vec<f64> = records
+            .iter()
+            .filter_map(|record| record.sample.reward)
+            .collect();
         let right = judged.iter().filter(|reward| **reward >= 1.0).count();
-        let _ = write!(out, "<div><h4>{label}: {right} of {} right</h4>", judged.len());
+        let _ = write!(
+            out,
+            "<div><h4>{label}: {right} of {} right</h4>",
+            judged.len()
+        );
         for record in some(records) {
             answer(out, record);
         }
@@ -102,14 +149,21 @@ fn answer(out: &mut String, record: &Record) {
         (_, Verdict::Malformed) => ("no", "no answer found"),
         _ => ("no", "wrong"),
     };
-    let also = if class == "no" && record.any_form == Some(1.0) { ", right in another form" } else { "" };
+    let also = if class == "no" && record.any_form == Some(1.0) {
+        ", right in another form"
+    } else {
+        ""
+    };
     let text = sample.completion.trim_matches('\n');
     let body = if text.trim().is_empty() {
         "<pre class=\"none\">(nothing)</pre>".to_owned()
     } else {
         format!("<pre>{}</pre>", html(&cut(text)))
     };
-    let _ = write!(out, "<div class=\"answer\">{body}<span class=\"chip {class}\">{words}{also}</span></div>");
+    let _ = write!(
+        out,
+        "<div class=\"answer\">{body}<span class=\"chip {class}\">{words}{also}</span></div>"
+    );
 }
 
 /// The worked examples in front of a question, and the question itself: the prompt's last block, where it is long.
@@ -127,7 +181,11 @@ fn question(prompt: &str) -> (&str, &str) {
 
 fn cut(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{} … ({} more characters)", &text[..end], text[end..].chars().count()),
+        Some((end, _)) => format!(
+            "{} … ({} more characters)",
+            &text[..end],
+            text[end..].chars().count()
+        ),
         None => text.to_owned(),
     }
 }

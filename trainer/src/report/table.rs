@@ -67,13 +67,30 @@ impl Comparison {
 
     /// Of two sets of samples of the same tasks.
     pub fn of_records(before: &[Record], after: &[Record]) -> Self {
-        let counts = |records, reading| -> ByTask { eval::counts(records, reading).into_iter().collect() };
-        let samples = after.iter().map(|record| record.sample.sample + 1).max().unwrap_or(0);
-        let ks: Vec<usize> = if samples > 1 { vec![1, samples] } else { vec![1] };
-        let strict = (counts(before, Reading::Strict), counts(after, Reading::Strict));
+        let counts =
+            |records, reading| -> ByTask { eval::counts(records, reading).into_iter().collect() };
+        let samples = after
+            .iter()
+            .map(|record| record.sample.sample + 1)
+            .max()
+            .unwrap_or(0);
+        let ks: Vec<usize> = if samples > 1 {
+            vec![1, samples]
+        } else {
+            vec![1]
+        };
+        let strict = (
+            counts(before, Reading::Strict),
+            counts(after, Reading::Strict),
+        );
         let mut table = rows(&ks, "", &strict.0, &strict.1);
         if after.iter().any(|record| record.any_form.is_some()) {
-            table.extend(rows(&ks, ", any form", &counts(before, Reading::AnyForm), &counts(after, Reading::AnyForm)));
+            table.extend(rows(
+                &ks,
+                ", any form",
+                &counts(before, Reading::AnyForm),
+                &counts(after, Reading::AnyForm),
+            ));
         }
         let (b, a) = (eval::summary(before, &[]), eval::summary(after, &[]));
         Self {
@@ -86,20 +103,65 @@ impl Comparison {
         }
     }
 
+    /// Label, before and after of what is no Pass@k; `without a verdict` only where there is such a sample.
+    fn plain(&self) -> Vec<(&'static str, String, String)> {
+        let number = |value: f64| format!("{value:.1}");
+        let mut plain = vec![
+            (
+                "mean length, tokens",
+                number(self.tokens.0),
+                number(self.tokens.1),
+            ),
+            (
+                "cut off at the limit",
+                percent(self.truncated.0),
+                percent(self.truncated.1),
+            ),
+        ];
+        if self.masked != (0, 0) {
+            plain.push((
+                "without a verdict",
+                self.masked.0.to_string(),
+                self.masked.1.to_string(),
+            ));
+        }
+        plain
+    }
+
     /// For the terminal.
     pub fn text(&self) -> String {
-        let mut lines = vec![["".into(), "before".into(), "after".into(), "after − before (95% interval)".into()]];
+        let mut lines = vec![[
+            "".into(),
+            "before".into(),
+            "after".into(),
+            "after − before (95% interval)".into(),
+        ]];
         for row in &self.rows {
-            let gain = format!("{} points ({} to {})", points(row.gain.mean), points(row.gain.low), points(row.gain.high));
-            lines.push([row.label.clone(), percent(row.before.mean), percent(row.after.mean), gain]);
+            let gain = format!(
+                "{} points ({} to {})",
+                points(row.gain.mean),
+                points(row.gain.low),
+                points(row.gain.high)
+            );
+            lines.push([
+                row.label.clone(),
+                percent(row.before.mean),
+                percent(row.after.mean),
+                gain,
+            ]);
         }
-        let number = |value: f64| format!("{value:.1}");
-        lines.push(["mean length, tokens".into(), number(self.tokens.0), number(self.tokens.1), String::new()]);
-        lines.push(["cut off at the limit".into(), percent(self.truncated.0), percent(self.truncated.1), String::new()]);
-        if self.masked != (0, 0) {
-            lines.push(["without a verdict".into(), self.masked.0.to_string(), self.masked.1.to_string(), String::new()]);
-        }
-        let wide = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        lines.extend(
+            self.plain()
+                .into_iter()
+                .map(|(label, before, after)| [label.to_owned(), before, after, String::new()]),
+        );
+        let wide = |column: usize| {
+            lines
+                .iter()
+                .map(|line| line[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
         let (label, before, after) = (wide(0), wide(1), wide(2));
         let mut out = String::new();
         for [a, b, c, d] in &lines {
@@ -112,8 +174,10 @@ impl Comparison {
 
 /// One row a k for which both sides have samples.
 fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
-    let (b, a): (Vec<Counts>, Vec<Counts>) =
-        before.iter().filter_map(|(task, counts)| Some((*counts, *after.get(task)?))).unzip();
+    let (b, a): (Vec<Counts>, Vec<Counts>) = before
+        .iter()
+        .filter_map(|(task, counts)| Some((*counts, *after.get(task)?)))
+        .unzip();
     ks.iter()
         .filter_map(|&k| {
             Some(Row {
@@ -134,7 +198,11 @@ pub(super) fn percent(share: f64) -> String {
 /// A difference of shares in points, with its sign: `+16.2`, `−1.0`.
 pub(super) fn points(difference: f64) -> String {
     let text = format!("{:+.1}", difference * 100.0);
-    if text == "-0.0" { "+0.0".into() } else { text.replace('-', "\u{2212}") }
+    if text == "-0.0" {
+        "+0.0".into()
+    } else {
+        text.replace('-', "\u{2212}")
+    }
 }
 
 /// The table of one run or several as HTML.
@@ -144,16 +212,17 @@ pub(super) fn html_table(runs: &[(&str, Comparison)]) -> String {
     if named {
         out.push_str("<th>run</th>");
     }
-    out.push_str("<th></th><th class=\"num\">before</th><th class=\"num\">after</th><th class=\"num\">after − before</th><th class=\"num\">95% interval</th></tr></thead>");
+    out.push_str("<th></th><th class=\"num\">before</th><th class=\"num\">after</th><th class=\"num\">after − before</th></tr></thead>");
     for (name, comparison) in runs {
         out.push_str("<tbody>");
-        let plain = [
-            ("mean length, tokens".to_owned(), format!("{:.1}", comparison.tokens.0), format!("{:.1}", comparison.tokens.1)),
-            ("cut off at the limit".to_owned(), percent(comparison.truncated.0), percent(comparison.truncated.1)),
-            ("without a verdict".to_owned(), comparison.masked.0.to_string(), comparison.masked.1.to_string()),
-        ];
+        let plain = if named {
+            Vec::new()
+        } else {
+            comparison.plain()
+        };
         let height = comparison.rows.len() + plain.len();
-        let mut lead = named.then(|| format!("<th class=\"run\" rowspan=\"{height}\">{}</th>", html(name)));
+        let mut lead =
+            named.then(|| format!("<th class=\"run\" rowspan=\"{height}\">{}</th>", html(name)));
         for row in &comparison.rows {
             let class = if row.gain.low > 0.0 {
                 "num up"
@@ -165,7 +234,7 @@ pub(super) fn html_table(runs: &[(&str, Comparison)]) -> String {
             let _ = write!(
                 out,
                 "<tr>{}<th scope=\"row\">{}</th><td class=\"num\">{}<small>{}</small></td><td class=\"num\">{}<small>{}</small></td>\
-                 <td class=\"{class}\">{}</td><td class=\"num\">{} to {}</td></tr>",
+                 <td class=\"{class}\">{}<small>{} to {}</small></td></tr>",
                 lead.take().unwrap_or_default(),
                 html(&row.label),
                 percent(row.before.mean),
@@ -180,7 +249,7 @@ pub(super) fn html_table(runs: &[(&str, Comparison)]) -> String {
         for (label, before, after) in plain {
             let _ = write!(
                 out,
-                "<tr class=\"quiet\">{}<th scope=\"row\">{label}</th><td class=\"num\">{before}</td><td class=\"num\">{after}</td><td></td><td></td></tr>",
+                "<tr class=\"quiet\">{}<th scope=\"row\">{label}</th><td class=\"num\">{before}</td><td class=\"num\">{after}</td><td></td></tr>",
                 lead.take().unwrap_or_default()
             );
         }
@@ -201,7 +270,14 @@ pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
     );
     for (name, comparison) in runs {
         for row in &comparison.rows {
-            let _ = write!(out, "{},{},{},{}", csv(name), csv(&row.label), row.gain.tasks, comparison.samples);
+            let _ = write!(
+                out,
+                "{},{},{},{}",
+                csv(name),
+                csv(&row.label),
+                row.gain.tasks,
+                comparison.samples
+            );
             for estimate in [&row.before, &row.after, &row.gain] {
                 let _ = write!(out, ",{},{},{}", estimate.mean, estimate.low, estimate.high);
             }

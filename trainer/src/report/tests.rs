@@ -16,20 +16,34 @@ use crate::run::record::{EvalRecord, SampleRecord, StepRecord, StepTimings};
 const HOSTILE: &str = "</pre><script src=//evil.example></script>\u{202e}\u{0}\" onload='x'&lt;";
 
 fn lines(path: &Path, records: &[impl Serialize]) {
-    let text: String = records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect();
+    let text: String = records
+        .iter()
+        .map(|record| serde_json::to_string(record).unwrap() + "\n")
+        .collect();
     fs::write(path, text).unwrap();
 }
 
 fn record(task: usize, sample: usize, right: bool) -> Record {
-    let completion = if sample == 1 { HOSTILE.to_owned() } else { format!(" \\boxed{{{task}}}") };
+    let completion = if sample == 1 {
+        HOSTILE.to_owned()
+    } else {
+        format!(" \\boxed{{{task}}}")
+    };
     Record {
         sample: SampleRecord {
             task: format!("starter-math/eval/{task}"),
             sample,
-            prompt: format!("{}Question: What is {task} + 0?\nAnswer:", "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(4)),
+            prompt: format!(
+                "{}Question: What is {task} + 0?\nAnswer:",
+                "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(4)
+            ),
             completion,
             reward: Some(f64::from(u8::from(right))),
-            verdict: if right { Verdict::Correct } else { Verdict::Malformed },
+            verdict: if right {
+                Verdict::Correct
+            } else {
+                Verdict::Malformed
+            },
             detail: serde_json::json!({"extracted": null}),
             tokens: 8,
             logp: -3.5,
@@ -40,7 +54,11 @@ fn record(task: usize, sample: usize, right: bool) -> Record {
 }
 
 fn records(right: usize) -> Vec<Record> {
-    (0..24).flat_map(|task| (0..4).map(move |sample| record(task, sample, (task * 4 + sample) % 8 < right))).collect()
+    (0..24)
+        .flat_map(|task| {
+            (0..4).map(move |sample| record(task, sample, (task * 4 + sample) % 8 < right))
+        })
+        .collect()
 }
 
 fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
@@ -49,7 +67,10 @@ fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
     EvalRecord {
         step,
         samples: 4,
-        pass_at: [1, 4].into_iter().map(|k| (k, passk::pass_at(&all, k, 0).unwrap())).collect(),
+        pass_at: [1, 4]
+            .into_iter()
+            .map(|k| (k, passk::pass_at(&all, k, 0).unwrap()))
+            .collect(),
         tasks: counts.into_iter().collect(),
         masked: 0,
         length_mean: 8.0,
@@ -65,7 +86,15 @@ fn step(step: usize) -> StepRecord {
         phase_updates: 2,
         epoch: 0,
         prompts: 16,
-        algo: Metrics { judged: 128, groups_mixed: 5, groups_wrong: 11, reward: 0.02 * step as f64, loss: -0.1, ess: 100.0, ..Metrics::default() },
+        algo: Metrics {
+            judged: 128,
+            groups_mixed: 5,
+            groups_wrong: 11,
+            reward: 0.02 * step as f64,
+            loss: -0.1,
+            ess: 100.0,
+            ..Metrics::default()
+        },
         pass_at: BTreeMap::from([(1, 0.02), (2, 0.04)]),
         grad_norm: 1.0 / step as f64,
         entropy: 1.5,
@@ -78,7 +107,16 @@ fn step(step: usize) -> StepRecord {
 
 fn timing(step: usize) -> StepTimings {
     let inference = if step % 2 == 1 { 20.0 } else { 0.0 };
-    StepTimings { step, inference, verify: 0.1, forward: 4.0, backward: 9.0, optimiser: 1.0, elapsed: 15.0 * step as f64, ..StepTimings::default() }
+    StepTimings {
+        step,
+        inference,
+        verify: 0.1,
+        forward: 4.0,
+        backward: 9.0,
+        optimiser: 1.0,
+        elapsed: 15.0 * step as f64,
+        ..StepTimings::default()
+    }
 }
 
 /// A run folder as training leaves it.
@@ -87,9 +125,18 @@ fn run_folder(root: &Path) {
     let config = crate::config::load("quickstart", &[]).unwrap();
     fs::write(root.join("config.toml"), config.to_toml()).unwrap();
     let (before, after) = (records(1), records(4));
-    lines(&root.join("metrics.jsonl"), &(1..=10).map(step).collect::<Vec<_>>());
-    lines(&root.join("timings.jsonl"), &(1..=10).map(timing).collect::<Vec<_>>());
-    lines(&root.join("eval.jsonl"), &[evaluation(0, &before), evaluation(10, &after)]);
+    lines(
+        &root.join("metrics.jsonl"),
+        &(1..=10).map(step).collect::<Vec<_>>(),
+    );
+    lines(
+        &root.join("timings.jsonl"),
+        &(1..=10).map(timing).collect::<Vec<_>>(),
+    );
+    lines(
+        &root.join("eval.jsonl"),
+        &[evaluation(0, &before), evaluation(10, &after)],
+    );
     lines(&root.join("samples/eval-0.jsonl"), &before);
     lines(&root.join("samples/eval-10.jsonl"), &after);
 }
@@ -101,7 +148,10 @@ fn unbalanced(page: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     for tag in page.split('<').skip(1) {
         let tag = tag.split('>').next().unwrap_or("");
-        let name = tag.split([' ', '\n', '/']).find(|name| !name.is_empty()).unwrap_or("");
+        let name = tag
+            .split([' ', '\n', '/'])
+            .find(|name| !name.is_empty())
+            .unwrap_or("");
         if let Some(end) = tag.strip_prefix('/') {
             match open.pop() {
                 Some(start) if start == end => {}
@@ -111,7 +161,10 @@ fn unbalanced(page: &str) -> Vec<String> {
             open.push(name);
         }
     }
-    wrong.extend(open.into_iter().map(|name| format!("<{name}> without an end")));
+    wrong.extend(
+        open.into_iter()
+            .map(|name| format!("<{name}> without an end")),
+    );
     wrong
 }
 
@@ -122,13 +175,30 @@ fn a_page_is_well_formed_asks_nothing_of_a_network_and_runs_nothing() {
     let page = write(&[RunData::read(folder.path()).unwrap()], folder.path()).unwrap();
     let text = fs::read_to_string(page).unwrap();
     assert_eq!(unbalanced(&text), Vec::<String>::new());
-    for forbidden in ["<script", "<img", "<link", "@import", "url(", "src=", "javascript:", "http://", "https://"] {
-        let found = text.match_indices(forbidden).map(|(at, _)| &text[at.saturating_sub(40)..at]);
+    for forbidden in [
+        "<script",
+        "<img",
+        "<link",
+        "@import",
+        "url(",
+        "src=",
+        "javascript:",
+        "http://",
+        "https://",
+    ] {
+        let found = text
+            .match_indices(forbidden)
+            .map(|(at, _)| &text[at.saturating_sub(40)..at]);
         // The completion's own markup is there, as text.
-        let found: Vec<&str> = found.filter(|before| !before.contains("&lt;script") && !before.contains("&lt;")).collect();
+        let found: Vec<&str> = found
+            .filter(|before| !before.contains("&lt;script") && !before.contains("&lt;"))
+            .collect();
         assert!(found.is_empty(), "{forbidden}: {found:?}");
     }
-    assert!(text.contains("&lt;/pre&gt;&lt;script"), "the hostile completion is shown");
+    assert!(
+        text.contains("&lt;/pre&gt;&lt;script"),
+        "the hostile completion is shown"
+    );
     assert!(text.contains("default-src 'none'"));
 }
 
@@ -138,13 +208,34 @@ fn the_page_tells_what_the_samples_say() {
     run_folder(folder.path());
     let run = RunData::read(folder.path()).unwrap();
     let comparison = Comparison::of(&run).unwrap();
-    let labels: Vec<&str> = comparison.rows.iter().map(|row| row.label.as_str()).collect();
-    assert_eq!(labels, ["Pass@1", "Pass@4", "Pass@1, any form", "Pass@4, any form"]);
+    let labels: Vec<&str> = comparison
+        .rows
+        .iter()
+        .map(|row| row.label.as_str())
+        .collect();
+    assert_eq!(
+        labels,
+        ["Pass@1", "Pass@4", "Pass@1, any form", "Pass@4, any form"]
+    );
     // One and four of each eight samples.
-    assert_eq!((comparison.rows[0].before.mean, comparison.rows[0].after.mean), (0.125, 0.5));
+    assert_eq!(
+        (
+            comparison.rows[0].before.mean,
+            comparison.rows[0].after.mean
+        ),
+        (0.125, 0.5)
+    );
     assert!(comparison.rows[0].gain.low > 0.0);
     let text = fs::read_to_string(write(&[run], folder.path()).unwrap()).unwrap();
-    for words in ["12.5%", "50.0%", "+37.5 points", "The whole interval lies above zero", "Gradient norm", "Where the time went", "few-shot-boxed"] {
+    for words in [
+        "12.5%",
+        "50.0%",
+        "+37.5 points",
+        "The whole interval lies above zero",
+        "Gradient norm",
+        "Where the time went",
+        "few-shot-boxed",
+    ] {
         assert!(text.contains(words), "{words}");
     }
 }
@@ -155,7 +246,13 @@ fn without_sample_files_the_evaluations_of_the_run_are_compared() {
     run_folder(folder.path());
     fs::remove_dir_all(folder.path().join("samples")).unwrap();
     let comparison = Comparison::of(&RunData::read(folder.path()).unwrap()).unwrap();
-    assert_eq!((comparison.rows[0].before.mean, comparison.rows[0].after.mean), (0.125, 0.5));
+    assert_eq!(
+        (
+            comparison.rows[0].before.mean,
+            comparison.rows[0].after.mean
+        ),
+        (0.125, 0.5)
+    );
     assert_eq!(comparison.rows.len(), 2);
 }
 
@@ -164,7 +261,10 @@ fn several_runs_stand_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     let roots = ["a-run", "b & c"].map(|name| folder.path().join(name));
     roots.iter().for_each(|root| run_folder(root));
-    let runs: Vec<RunData> = roots.iter().map(|root| RunData::read(root).unwrap()).collect();
+    let runs: Vec<RunData> = roots
+        .iter()
+        .map(|root| RunData::read(root).unwrap())
+        .collect();
     let text = fs::read_to_string(write(&runs, &folder.path().join("both")).unwrap()).unwrap();
     assert_eq!(unbalanced(&text), Vec::<String>::new());
     assert!(text.contains("a-run") && text.contains("b &amp; c"));
@@ -178,9 +278,16 @@ fn a_young_or_killed_run_reads_and_draws() {
     fs::write(root.join("config.toml"), "not = 'ours'").unwrap();
     let nothing = RunData::read(root).unwrap();
     assert!(nothing.config.is_none() && nothing.steps.is_empty());
-    assert_eq!(unbalanced(&fs::read_to_string(write(&[nothing], root).unwrap()).unwrap()), Vec::<String>::new());
+    assert_eq!(
+        unbalanced(&fs::read_to_string(write(&[nothing], root).unwrap()).unwrap()),
+        Vec::<String>::new()
+    );
     let whole = serde_json::to_string(&step(1)).unwrap();
-    fs::write(root.join("metrics.jsonl"), format!("{whole}\n{}", &whole[..40])).unwrap();
+    fs::write(
+        root.join("metrics.jsonl"),
+        format!("{whole}\n{}", &whole[..40]),
+    )
+    .unwrap();
     assert_eq!(RunData::read(root).unwrap().steps.len(), 1);
 }
 
@@ -191,7 +298,9 @@ fn a_damaged_line_is_named() {
     fs::write(folder.path().join("metrics.jsonl"), "{}\n").unwrap();
     let error = RunData::read(folder.path()).unwrap_err().to_string();
     assert!(error.contains("metrics.jsonl, line 1"), "{error}");
-    let error = RunData::read(Path::new("no-such-run")).unwrap_err().to_string();
+    let error = RunData::read(Path::new("no-such-run"))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no-such-run is not a run folder"), "{error}");
 }
 
@@ -206,7 +315,12 @@ fn the_numbers_behind_the_page_are_whole_tables() {
         assert_eq!(widths.len(), rows, "{file}");
         // The names here hold no commas but those of `Pass@1, any form`, which are quoted.
         let unquoted = text.lines().filter(|line| !line.contains('"'));
-        assert!(unquoted.map(|line| line.split(',').count()).all(|width| width == widths[0]), "{file}");
+        assert!(
+            unquoted
+                .map(|line| line.split(',').count())
+                .all(|width| width == widths[0]),
+            "{file}"
+        );
     }
     let metrics = fs::read_to_string(folder.path().join("report-metrics.csv")).unwrap();
     for column in ["run,step,", ",grad_norm,", ",pass_at.1,", ",time.backward,"] {

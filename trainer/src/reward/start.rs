@@ -23,7 +23,9 @@ impl RewardClient {
     pub async fn start(&self, name: &str, dataset: &Dataset) -> Result<(), RewardError> {
         let mut samples: BTreeMap<&'static str, Arc<Task>> = BTreeMap::new();
         for task in dataset.train.iter().chain(&dataset.eval) {
-            samples.entry(wire::kind(task)).or_insert_with(|| Arc::new(task.clone()));
+            samples
+                .entry(wire::kind(task))
+                .or_insert_with(|| Arc::new(task.clone()));
         }
         let graders = self.reach().await?;
         for kind in samples.keys() {
@@ -51,29 +53,51 @@ impl RewardClient {
         loop {
             match self.inner.client.ready().await {
                 Ok(readiness) => return Ok(readiness.graders),
-                Err(ClientError::Connection { .. }) if started.elapsed() < CONNECT_PATIENCE => tokio::time::sleep(PAUSE).await,
+                Err(ClientError::Connection { .. }) if started.elapsed() < CONNECT_PATIENCE => {
+                    tokio::time::sleep(PAUSE).await
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    async fn until_ready(&self, kind: &'static str, graders: &[GraderInfo]) -> Result<(), RewardError> {
+    async fn until_ready(
+        &self,
+        kind: &'static str,
+        graders: &[GraderInfo],
+    ) -> Result<(), RewardError> {
         let started = Instant::now();
         let mut graders = graders.to_vec();
         loop {
             match graders.iter().find(|grader| grader.name == kind) {
-                Some(GraderInfo { state: GraderState::Unavailable, reason, .. }) => {
-                    let reason = reason.clone().unwrap_or_else(|| "it gave no reason".to_owned());
+                Some(GraderInfo {
+                    state: GraderState::Unavailable,
+                    reason,
+                    ..
+                }) => {
+                    let reason = reason
+                        .clone()
+                        .unwrap_or_else(|| "it gave no reason".to_owned());
                     return Err(self.cannot(kind, reason));
                 }
-                Some(GraderInfo { state: GraderState::Preparing, .. }) => {}
+                Some(GraderInfo {
+                    state: GraderState::Preparing,
+                    ..
+                }) => {}
                 Some(_) | None => return Ok(()),
             }
             if started.elapsed() > self.inner.patience {
-                return Err(RewardError::Preparing { url: self.url().to_owned(), kind, waited: started.elapsed().as_secs() });
+                return Err(RewardError::Preparing {
+                    url: self.url().to_owned(),
+                    kind,
+                    waited: started.elapsed().as_secs(),
+                });
             }
             if started.elapsed() < PAUSE {
-                tracing::warn!("the verifier at {} is preparing its {kind} grader; waiting for it", self.url());
+                tracing::warn!(
+                    "the verifier at {} is preparing its {kind} grader; waiting for it",
+                    self.url()
+                );
             }
             tokio::time::sleep(PAUSE).await;
             graders = self.inner.client.ready().await?.graders;
@@ -87,17 +111,27 @@ impl RewardClient {
             "code" => "```python\npass\n```",
             _ => "sorry",
         };
-        let ask = Ask { prompt: task.question.as_str().into(), completion: completion.to_owned(), task };
+        let ask = Ask {
+            prompt: task.question.as_str().into(),
+            completion: completion.to_owned(),
+            task,
+        };
         let judged = self.judge(vec![ask]).await?;
         match judged.first() {
-            Some(judged) if judged.verdict == Verdict::Unavailable => Err(self.cannot(kind, reason(&judged.detail))),
+            Some(judged) if judged.verdict == Verdict::Unavailable => {
+                Err(self.cannot(kind, reason(&judged.detail)))
+            }
             _ => Ok(()),
         }
     }
 
     fn cannot(&self, kind: &'static str, reason: String) -> RewardError {
         let reason = reason.trim_end_matches('.').to_owned();
-        RewardError::Grader { url: self.url().to_owned(), kind, reason }
+        RewardError::Grader {
+            url: self.url().to_owned(),
+            kind,
+            reason,
+        }
     }
 }
 

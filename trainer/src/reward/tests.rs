@@ -10,7 +10,11 @@ fn asks(completions: &[&str]) -> Vec<Ask> {
     let task = Arc::new(dataset(1, 0).train[0].clone());
     completions
         .iter()
-        .map(|completion| Ask { task: task.clone(), prompt: "question".into(), completion: (*completion).to_owned() })
+        .map(|completion| Ask {
+            task: task.clone(),
+            prompt: "question".into(),
+            completion: (*completion).to_owned(),
+        })
         .collect()
 }
 
@@ -23,19 +27,38 @@ fn rewards(judged: &[Judged]) -> Vec<Option<f64>> {
 }
 
 fn right(items: &[Item]) -> Answer {
-    Answer::Results(items.iter().map(|item| judgement(&item.id, item.completion.starts_with('b'))).collect())
+    Answer::Results(
+        items
+            .iter()
+            .map(|item| judgement(&item.id, item.completion.starts_with('b')))
+            .collect(),
+    )
 }
 
 #[tokio::test]
 async fn verdicts_come_back_in_order_in_batches_with_a_bound_on_those_in_flight() {
     let server = Scripted::of_letter_b().await;
-    let completions: Vec<String> = (0..40).map(|i| if i % 3 == 0 { format!("b{i}") } else { format!("c{i}") }).collect();
+    let completions: Vec<String> = (0..40)
+        .map(|i| {
+            if i % 3 == 0 {
+                format!("b{i}")
+            } else {
+                format!("c{i}")
+            }
+        })
+        .collect();
     let completions: Vec<&str> = completions.iter().map(String::as_str).collect();
     let judged = client(&server, 5).judge(asks(&completions)).await.unwrap();
-    let expected: Vec<_> = (0..40).map(|i| Some(if i % 3 == 0 { 1.0 } else { 0.0 })).collect();
+    let expected: Vec<_> = (0..40)
+        .map(|i| Some(if i % 3 == 0 { 1.0 } else { 0.0 }))
+        .collect();
     assert_eq!(rewards(&judged), expected);
     assert_eq!(server.requests(), 10, "40 completions in batches of 4");
-    assert!(server.most_at_once() <= 2, "{} at once", server.most_at_once());
+    assert!(
+        server.most_at_once() <= 2,
+        "{} at once",
+        server.most_at_once()
+    );
 }
 
 #[tokio::test]
@@ -47,14 +70,24 @@ async fn a_full_queue_a_fault_and_a_broken_connection_cost_no_reward() {
         _ => right(&items),
     })
     .await;
-    let judged = client(&server, 30).judge(asks(&["b", "c", "b"])).await.unwrap();
+    let judged = client(&server, 30)
+        .judge(asks(&["b", "c", "b"]))
+        .await
+        .unwrap();
     assert_eq!(rewards(&judged), [Some(1.0), Some(0.0), Some(1.0)]);
     assert_eq!(server.requests(), 4);
 }
 
 #[tokio::test]
 async fn the_server_is_left_alone_for_as_long_as_it_asks() {
-    let server = Scripted::serve(|number, items| if number == 0 { Answer::Status(429, "retry-after: 1\r\n") } else { right(&items) }).await;
+    let server = Scripted::serve(|number, items| {
+        if number == 0 {
+            Answer::Status(429, "retry-after: 1\r\n")
+        } else {
+            right(&items)
+        }
+    })
+    .await;
     let started = Instant::now();
     client(&server, 30).judge(asks(&["b"])).await.unwrap();
     assert!(started.elapsed() >= Duration::from_secs(1));
@@ -67,7 +100,10 @@ async fn an_unavailable_verdict_is_asked_again_and_the_others_are_kept() {
         Answer::Results(items.iter().map(|item| if number == 0 && item.completion == "b2" { unavailable(&item.id) } else { judgement(&item.id, true) }).collect())
     })
     .await;
-    let judged = client(&server, 30).judge(asks(&["b1", "b2", "b3"])).await.unwrap();
+    let judged = client(&server, 30)
+        .judge(asks(&["b1", "b2", "b3"]))
+        .await
+        .unwrap();
     assert_eq!(rewards(&judged), [Some(1.0); 3]);
     assert_eq!(server.requests(), 2);
 }
@@ -87,9 +123,22 @@ async fn what_stays_unavailable_is_masked_after_the_patience_and_never_zero() {
 
 #[tokio::test]
 async fn a_request_that_is_too_large_is_halved() {
-    let server = Scripted::serve(|_, items| if items.len() > 1 { Answer::Status(413, "") } else { right(&items) }).await;
-    let judged = client(&server, 5).judge(asks(&["b", "c", "b", "c"])).await.unwrap();
-    assert_eq!(rewards(&judged), [Some(1.0), Some(0.0), Some(1.0), Some(0.0)]);
+    let server = Scripted::serve(|_, items| {
+        if items.len() > 1 {
+            Answer::Status(413, "")
+        } else {
+            right(&items)
+        }
+    })
+    .await;
+    let judged = client(&server, 5)
+        .judge(asks(&["b", "c", "b", "c"]))
+        .await
+        .unwrap();
+    assert_eq!(
+        rewards(&judged),
+        [Some(1.0), Some(0.0), Some(1.0), Some(0.0)]
+    );
 }
 
 #[tokio::test]
@@ -97,7 +146,10 @@ async fn tasks_that_the_server_does_not_know_are_sent_whole() {
     let inline = Arc::new(AtomicUsize::new(0));
     let seen = inline.clone();
     let server = Scripted::serve(move |_, items| {
-        if items.iter().any(|item| matches!(item.task, TaskRef::Named(_))) {
+        if items
+            .iter()
+            .any(|item| matches!(item.task, TaskRef::Named(_)))
+        {
             return Answer::Status(422, "");
         }
         seen.fetch_add(items.len(), Ordering::SeqCst);
@@ -120,22 +172,46 @@ async fn a_refusal_that_no_waiting_mends_is_an_error_at_once() {
 #[tokio::test]
 async fn training_does_not_start_on_a_grader_that_will_never_judge() {
     let server = Scripted::serve_at("127.0.0.1:0", "unavailable", |_, items| right(&items)).await;
-    let error = client(&server, 5).start("toy", &dataset(1, 1)).await.unwrap_err();
-    assert!(error.to_string().contains("cannot judge math tasks: a reason"), "{error}");
+    let error = client(&server, 5)
+        .start("toy", &dataset(1, 1))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("cannot judge math tasks: a reason"),
+        "{error}"
+    );
 
     let refusing = Scripted::serve(|_, items| {
         Answer::Results(items.iter().map(|item| json!({"id": item.id, "reward": null, "verdict": "unavailable", "detail": {"reason": "no sandbox"}, "retryable": false, "key": "", "cached": false, "deterministic": false, "elapsed_ms": 0.0})).collect())
     })
     .await;
-    let error = client(&refusing, 5).start("toy", &dataset(1, 1)).await.unwrap_err();
-    assert!(error.to_string().contains("cannot judge math tasks: no sandbox"), "{error}");
+    let error = client(&refusing, 5)
+        .start("toy", &dataset(1, 1))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("cannot judge math tasks: no sandbox"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise() {
-    for (name, dataset_name, by_id) in [("toy", "toy", true), ("toy.jsonl", "toy", false), ("other", "other", false)] {
+    for (name, dataset_name, by_id) in [
+        ("toy", "toy", true),
+        ("toy.jsonl", "toy", false),
+        ("other", "other", false),
+    ] {
         let server = Scripted::serve(move |_, items| {
-            assert!(items.iter().all(|item| matches!(item.task, TaskRef::Named(_)) == by_id));
+            assert!(
+                items
+                    .iter()
+                    .all(|item| matches!(item.task, TaskRef::Named(_)) == by_id)
+            );
             right(&items)
         })
         .await;
@@ -143,7 +219,10 @@ async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise(
         let mut dataset = dataset(1, 1);
         dataset.name = dataset_name.into();
         client.start(name, &dataset).await.unwrap();
-        assert_eq!(rewards(&client.judge(asks(&["b"])).await.unwrap()), [Some(1.0)]);
+        assert_eq!(
+            rewards(&client.judge(asks(&["b"])).await.unwrap()),
+            [Some(1.0)]
+        );
     }
 }
 
@@ -160,10 +239,20 @@ async fn a_code_task_that_would_lose_something_on_the_way_is_not_sent_whole() {
             atol,
             compare: datasets::Compare::Equal,
         });
-        Ask { task: Arc::new(Task { id: "mine/1".into(), question: "q".into(), spec }), prompt: "q".into(), completion: "c".into() }
+        Ask {
+            task: Arc::new(Task {
+                id: "mine/1".into(),
+                question: "q".into(),
+                spec,
+            }),
+            prompt: "q".into(),
+            completion: "c".into(),
+        }
     };
     let whole = wire::item(0, &code(0.0), false).unwrap();
-    let TaskRef::Inline(verifier_api::InlineTask::Code { asserts, .. }) = whole.task else { panic!("not whole") };
+    let TaskRef::Inline(verifier_api::InlineTask::Code { asserts, .. }) = whole.task else {
+        panic!("not whole")
+    };
     assert_eq!(asserts, ["import math\nassert f(1) == 1"]);
     let error = wire::item(0, &code(1e-6), false).unwrap_err();
     assert!(error.to_string().contains("--data-dir"), "{error}");

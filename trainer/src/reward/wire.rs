@@ -31,9 +31,17 @@ pub(super) fn kind(task: &Task) -> &'static str {
 
 fn inline(task: &Task) -> Result<InlineTask, RewardError> {
     match &task.spec {
-        TaskSpec::Math(math) => Ok(InlineTask::Math { answer: math.answer.clone() }),
-        TaskSpec::Lean(lean) => Ok(InlineTask::Lean { header: lean.header.clone(), statement: lean.statement.clone() }),
-        TaskSpec::Code(code) => inline_code(code).map_err(|reason| RewardError::Unknown { task: task.id.clone(), reason }),
+        TaskSpec::Math(math) => Ok(InlineTask::Math {
+            answer: math.answer.clone(),
+        }),
+        TaskSpec::Lean(lean) => Ok(InlineTask::Lean {
+            header: lean.header.clone(),
+            statement: lean.statement.clone(),
+        }),
+        TaskSpec::Code(code) => inline_code(code).map_err(|reason| RewardError::Unknown {
+            task: task.id.clone(),
+            reason,
+        }),
     }
 }
 
@@ -46,7 +54,10 @@ fn inline_code(code: &CodeTask) -> Result<InlineTask, &'static str> {
         .tests
         .iter()
         .map(|test| {
-            let expected = test.expected.as_ref().ok_or("its expected values are made from a reference program")?;
+            let expected = test
+                .expected
+                .as_ref()
+                .ok_or("its expected values are made from a reference program")?;
             Ok(CodeTest {
                 args: test.args.iter().map(datasets::Value::to_json).collect(),
                 expected: expected.to_json(),
@@ -57,7 +68,17 @@ fn inline_code(code: &CodeTask) -> Result<InlineTask, &'static str> {
     let asserts = code
         .asserts
         .iter()
-        .map(|assert| if imports.is_empty() { assert.clone() } else { format!("{imports}\n{assert}") })
+        .map(|assert| {
+            if imports.is_empty() {
+                assert.clone()
+            } else {
+                format!("{imports}\n{assert}")
+            }
+        })
         .collect();
-    Ok(InlineTask::Code { entry_point: code.entry_point.clone(), tests, asserts })
+    Ok(InlineTask::Code {
+        entry_point: code.entry_point.clone(),
+        tests,
+        asserts,
+    })
 }

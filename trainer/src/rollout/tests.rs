@@ -5,7 +5,14 @@ use crate::scripted::{Answer, Scripted, Toy, dataset, judgement, prompt, verifie
 use crate::seed;
 
 fn drawing() -> Drawing {
-    Drawing { sampling: Sampling { temperature: 1.0, ..Sampling::default() }, max_tokens: 4, stop_strings: Vec::new() }
+    Drawing {
+        sampling: Sampling {
+            temperature: 1.0,
+            ..Sampling::default()
+        },
+        max_tokens: 4,
+        stop_strings: Vec::new(),
+    }
 }
 
 fn queries(policy: &dyn Policy, prompts: usize, samples: usize) -> Vec<Query> {
@@ -14,7 +21,9 @@ fn queries(policy: &dyn Policy, prompts: usize, samples: usize) -> Vec<Query> {
         .iter()
         .map(|task| Query {
             prompt: prompt(policy, task),
-            seeds: (0..samples).map(|sample| seed::of_sample(1, 0, &task.id, sample)).collect(),
+            seeds: (0..samples)
+                .map(|sample| seed::of_sample(1, 0, &task.id, sample))
+                .collect(),
         })
         .collect()
 }
@@ -29,20 +38,58 @@ async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let queries = queries(policy.as_ref(), 6, 8);
     let mut last = Tally::default();
-    let rollout = collect(&policy, &rewards, &queries, &drawing(), &Stop::default(), &mut |tally| last = *tally).await.unwrap();
-    let again = collect(&policy, &rewards, &queries, &drawing(), &Stop::default(), &mut |_| {}).await.unwrap();
-    assert_eq!(rollout.groups, again.groups, "samples are a function of their seeds");
+    let rollout = collect(
+        &policy,
+        &rewards,
+        &queries,
+        &drawing(),
+        &Stop::default(),
+        &mut |tally| last = *tally,
+    )
+    .await
+    .unwrap();
+    let again = collect(
+        &policy,
+        &rewards,
+        &queries,
+        &drawing(),
+        &Stop::default(),
+        &mut |_| {},
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        rollout.groups, again.groups,
+        "samples are a function of their seeds"
+    );
     for (query, group) in queries.iter().zip(&rollout.groups) {
         assert_eq!(group.prompt.task.id, query.prompt.task.id);
         assert_eq!(group.samples.len(), 8);
         for sample in &group.samples {
-            assert_eq!(sample.judged.reward, Some(f64::from(u8::from(sample.text.starts_with('b')))));
+            assert_eq!(
+                sample.judged.reward,
+                Some(f64::from(u8::from(sample.text.starts_with('b'))))
+            );
             assert_eq!(sample.tokens.len(), sample.logp.len());
         }
     }
-    let right = rollout.groups.iter().flat_map(|g| &g.samples).filter(|s| s.judged.reward == Some(1.0)).count();
+    let right = rollout
+        .groups
+        .iter()
+        .flat_map(|g| &g.samples)
+        .filter(|s| s.judged.reward == Some(1.0))
+        .count();
     assert!(right > 0 && right < 48);
-    assert_eq!((last.wanted, last.drawn, last.judged, last.masked, last.reward), (48, 48, 48, 0, right as f64));
+    assert_eq!(
+        (
+            last.wanted,
+            last.drawn,
+            last.judged,
+            last.masked,
+            last.reward
+        ),
+        (48, 48, 48, 0, right as f64)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +98,16 @@ async fn completions_are_judged_while_others_are_still_being_drawn() {
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let mut early = false;
     let mut watch = |tally: &Tally| early |= tally.judged > 0 && tally.drawn < tally.wanted;
-    collect(&policy, &rewards, &queries(policy.as_ref(), 40, 8), &drawing(), &Stop::default(), &mut watch).await.unwrap();
+    collect(
+        &policy,
+        &rewards,
+        &queries(policy.as_ref(), 40, 8),
+        &drawing(),
+        &Stop::default(),
+        &mut watch,
+    )
+    .await
+    .unwrap();
     assert!(early);
 }
 
@@ -71,7 +127,12 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(700)).await;
                 let again = Scripted::serve_at(&address, "ready", |_, items| {
-                    Answer::Results(items.iter().map(|item| judgement(&item.id, item.completion.starts_with('b'))).collect())
+                    Answer::Results(
+                        items
+                            .iter()
+                            .map(|item| judgement(&item.id, item.completion.starts_with('b')))
+                            .collect(),
+                    )
                 })
                 .await;
                 tokio::time::sleep(Duration::from_secs(60)).await;
@@ -79,9 +140,27 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
             });
         }
     };
-    let rollout = collect(&policy, &rewards, &queries(policy.as_ref(), 30, 8), &drawing(), &Stop::default(), &mut watch).await.unwrap();
-    assert!(server.lock().unwrap().is_none(), "the verifier was not killed");
-    assert!(rollout.groups.iter().flat_map(|g| &g.samples).all(|s| s.judged.reward == Some(f64::from(u8::from(s.text.starts_with('b'))))));
+    let rollout = collect(
+        &policy,
+        &rewards,
+        &queries(policy.as_ref(), 30, 8),
+        &drawing(),
+        &Stop::default(),
+        &mut watch,
+    )
+    .await
+    .unwrap();
+    assert!(
+        server.lock().unwrap().is_none(),
+        "the verifier was not killed"
+    );
+    assert!(
+        rollout
+            .groups
+            .iter()
+            .flat_map(|g| &g.samples)
+            .all(|s| s.judged.reward == Some(f64::from(u8::from(s.text.starts_with('b')))))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,6 +173,14 @@ async fn a_request_to_stop_ends_the_phase_at_once() {
             asked.request();
         }
     };
-    let result = collect(&policy, &rewards, &queries(policy.as_ref(), 100, 8), &drawing(), &stop, &mut watch).await;
+    let result = collect(
+        &policy,
+        &rewards,
+        &queries(policy.as_ref(), 100, 8),
+        &drawing(),
+        &stop,
+        &mut watch,
+    )
+    .await;
     assert!(matches!(result, Err(RolloutError::Stopped)));
 }

@@ -51,7 +51,8 @@ pub(super) fn save(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<
 fn write(aside: &Path, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
     policy.save_model(aside.to_owned())?;
     policy.save_state(aside.join(STATE))?;
-    let mark = serde_json::to_vec(&Mark { version: 1, step }).map_err(|error| TrainError::io(aside, error.into()))?;
+    let mark = serde_json::to_vec(&Mark { version: 1, step })
+        .map_err(|error| TrainError::io(aside, error.into()))?;
     write_aside(&aside.join(MARK), &mark)?;
     // The names in the folder must be on the disk before the folder has its own.
     File::open(aside)
@@ -66,7 +67,14 @@ pub(super) fn steps(run: &RunFolder) -> Result<Vec<usize>, TrainError> {
     let mut steps: Vec<usize> = entries
         .flatten()
         .filter(|entry| entry.path().join(MARK).is_file())
-        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok())
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("step-")?
+                .parse()
+                .ok()
+        })
         .collect();
     steps.sort_unstable();
     Ok(steps)
@@ -75,12 +83,19 @@ pub(super) fn steps(run: &RunFolder) -> Result<Vec<usize>, TrainError> {
 /// Takes up the state of the checkpoint after `step` updates.
 pub(super) fn load(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
-    let bad = |reason: String| TrainError::Checkpoint { path: folder.clone(), reason };
+    let bad = |reason: String| TrainError::Checkpoint {
+        path: folder.clone(),
+        reason,
+    };
     let path = folder.join(MARK);
     let text = std::fs::read(&path).map_err(|source| TrainError::io(&path, source))?;
-    let mark: Mark = serde_json::from_slice(&text).map_err(|error| bad(format!("{MARK} is damaged ({error})")))?;
+    let mark: Mark = serde_json::from_slice(&text)
+        .map_err(|error| bad(format!("{MARK} is damaged ({error})")))?;
     if mark.version != 1 || mark.step != step {
-        return Err(bad(format!("{MARK} says version {}, step {}, where version 1, step {step} was expected", mark.version, mark.step)));
+        return Err(bad(format!(
+            "{MARK} says version {}, step {}, where version 1, step {step} was expected",
+            mark.version, mark.step
+        )));
     }
     Ok(policy.load_state(folder.join(STATE))?)
 }
@@ -91,7 +106,11 @@ pub(super) fn mark_best(run: &RunFolder, step: usize) -> Result<(), TrainError> 
 }
 
 /// Removes all checkpoints but the `keep` newest and the best. Returns the step of the oldest of the `keep` newest.
-pub(super) fn prune(run: &RunFolder, keep: usize, best: Option<usize>) -> Result<Option<usize>, TrainError> {
+pub(super) fn prune(
+    run: &RunFolder,
+    keep: usize,
+    best: Option<usize>,
+) -> Result<Option<usize>, TrainError> {
     let steps = steps(run)?;
     let old = steps.len().saturating_sub(keep);
     for step in steps[..old].iter().filter(|step| Some(**step) != best) {

@@ -29,7 +29,9 @@ pub enum TrainError {
     #[error(transparent)]
     Rollout(RolloutError),
     /// The model is not on this machine.
-    #[error("the model {0} is not on this machine: fetch it with `rapid fetch model:{0}`, or give a GGUF file or a Hugging Face folder as `model.path`")]
+    #[error(
+        "the model {0} is not on this machine: fetch it with `rapid fetch model:{0}`, or give a GGUF file or a Hugging Face folder as `model.path`"
+    )]
     NoModel(String),
     /// Too many samples without a verdict.
     #[error("{masked} of the {all} samples of phase {phase} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Mend the verifier, then continue", .limit * 100.0)]
@@ -46,10 +48,14 @@ pub enum TrainError {
         reason: String,
     },
     /// A run is there already.
-    #[error("{0} holds a run already: continue it with `rapid train --resume {0}`, or give another folder with --out")]
+    #[error(
+        "{0} holds a run already: continue it with `rapid train --resume {0}`, or give another folder with --out"
+    )]
     Exists(PathBuf),
     /// There is no run.
-    #[error("{0} holds no run: there is no config.toml in it. Give the folder that `rapid train` named")]
+    #[error(
+        "{0} holds no run: there is no config.toml in it. Give the folder that `rapid train` named"
+    )]
     NoRun(PathBuf),
     /// Another process trains there.
     #[error("another process is training in {0}; wait for it to end, or stop it")]
@@ -63,7 +69,9 @@ pub enum TrainError {
         source: io::Error,
     },
     /// A run folder's metrics do not reach its checkpoint.
-    #[error("{path} has {lines} whole lines, but the checkpoint to continue from was made after {step} updates: lines were removed. Restore the file, or delete the checkpoints that come after it")]
+    #[error(
+        "{path} has {lines} whole lines, but the checkpoint to continue from was made after {step} updates: lines were removed. Restore the file, or delete the checkpoints that come after it"
+    )]
     Gap {
         /// The log.
         path: PathBuf,
@@ -81,22 +89,31 @@ pub enum TrainError {
         reason: String,
     },
     /// The samples of the phase under way are gone.
-    #[error("{0} is missing or damaged: it holds the samples of the phase under way, which the policy that drew them is no longer there to draw again. Restore it, or delete the newest checkpoint to continue from the one before it")]
+    #[error(
+        "{0} is missing or damaged: it holds the samples of the phase under way, which the policy that drew them is no longer there to draw again. Restore it, or delete the newest checkpoint to continue from the one before it"
+    )]
     Samples(PathBuf),
     /// A setting that would make the continued run another run.
-    #[error("`{0}` cannot change when a run is continued, since what it did so far rests on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every` and `run.keep` can change)")]
+    #[error(
+        "`{0}` cannot change when a run is continued, since what it did so far rests on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every` and `run.keep` can change)"
+    )]
     Fixed(String),
 }
 
 impl TrainError {
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
-        Self::Io { path: path.to_owned(), source }
+        Self::Io {
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ". The disk is full: make room, then continue the run",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            ". The disk is full: make room, then continue the run"
+        }
         io::ErrorKind::PermissionDenied => ". Give a folder that may be written, with --out",
         _ => "",
     }

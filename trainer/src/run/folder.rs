@@ -80,7 +80,10 @@ impl RunFolder {
             .open(&path)
             .map_err(|source| TrainError::io(&path, source))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { root: root.to_owned(), _lock: file }),
+            Ok(()) => Ok(Self {
+                root: root.to_owned(),
+                _lock: file,
+            }),
             Err(TryLockError::WouldBlock) => Err(TrainError::Locked(root.to_owned())),
             Err(TryLockError::Error(source)) => Err(TrainError::io(&path, source)),
         }
@@ -130,7 +133,8 @@ impl RunFolder {
     /// Adds a line to a log.
     pub(super) fn append(&self, log: Log, record: &impl Serialize) -> Result<(), TrainError> {
         let path = self.root.join(log.name());
-        let mut line = serde_json::to_vec(record).map_err(|error| TrainError::io(&path, error.into()))?;
+        let mut line =
+            serde_json::to_vec(record).map_err(|error| TrainError::io(&path, error.into()))?;
         line.push(b'\n');
         File::options()
             .create(true)
@@ -150,7 +154,9 @@ impl RunFolder {
         for log in [Log::Metrics, Log::Timings, Log::Eval] {
             let path = self.root.join(log.name());
             match File::open(&path).and_then(|file| file.sync_all()) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(TrainError::io(&path, error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(TrainError::io(&path, error));
+                }
                 _ => {}
             }
         }
@@ -169,7 +175,9 @@ impl RunFolder {
             let kept: Vec<u8> = text
                 .split_inclusive(|byte| *byte == b'\n')
                 .take_while(|line| line.ends_with(b"\n"))
-                .take_while(|line| serde_json::from_slice::<Stepped>(line).is_ok_and(|record| record.step <= step))
+                .take_while(|line| {
+                    serde_json::from_slice::<Stepped>(line).is_ok_and(|record| record.step <= step)
+                })
                 .flatten()
                 .copied()
                 .collect();
@@ -179,7 +187,11 @@ impl RunFolder {
         }
         let steps: Vec<Stepped> = self.read(Log::Metrics)?;
         if steps.len() != step || steps.last().is_some_and(|last| last.step != step) {
-            return Err(TrainError::Gap { path: self.root.join(Log::Metrics.name()), step, lines: steps.len() });
+            return Err(TrainError::Gap {
+                path: self.root.join(Log::Metrics.name()),
+                step,
+                lines: steps.len(),
+            });
         }
         Ok(())
     }

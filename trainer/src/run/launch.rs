@@ -47,7 +47,8 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     }
     for set in sets {
         let (section, key, _) = config::parse_set(set)?;
-        let free = matches!(section.as_str(), "verifier" | "engine") || (section == "run" && matches!(key.as_str(), "checkpoint_every" | "keep"));
+        let free = matches!(section.as_str(), "verifier" | "engine")
+            || (section == "run" && matches!(key.as_str(), "checkpoint_every" | "keep"));
         if !free {
             return Err(TrainError::Fixed(format!("{section}.{key}")));
         }
@@ -66,7 +67,11 @@ pub fn locate_model(model: &config::Model) -> Result<PathBuf, TrainError> {
         (None, Some(name)) => fetch::locate(Kind::Model, name)
             .map(|folder| weights(&folder))
             .ok_or_else(|| TrainError::NoModel(name.clone())),
-        (None, None) => Err(ConfigError::Value { key: "model.name".into(), reason: "it is not set".into() }.into()),
+        (None, None) => Err(ConfigError::Value {
+            key: "model.name".into(),
+            reason: "it is not set".into(),
+        }
+        .into()),
     }
 }
 
@@ -80,7 +85,10 @@ fn weights(folder: &Path) -> PathBuf {
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "gguf"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "gguf")
+        })
         .min()
         .unwrap_or_else(|| folder.to_owned())
 }
@@ -90,7 +98,13 @@ fn weights(folder: &Path) -> PathBuf {
 /// # Errors
 /// [`TrainError`]; nothing is written where the start is refused.
 pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
-    let Launch { config, data_dir, target, stop, progress } = launch;
+    let Launch {
+        config,
+        data_dir,
+        target,
+        stop,
+        progress,
+    } = launch;
     if let Target::New(root) = &target
         && root.join("config.toml").exists()
     {
@@ -114,7 +128,16 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
             folder
         }
     };
-    train(Job { config, policy, rewards, prompts, folder, stop, progress }).await
+    train(Job {
+        config,
+        policy,
+        rewards,
+        prompts,
+        folder,
+        stop,
+        progress,
+    })
+    .await
 }
 
 fn describe(model: &Path, engine: &Engine) -> String {

@@ -62,12 +62,47 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |n: usize, word: &str| if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") };
-        writeln!(f, "{}, {} held out", count(self.tasks, "training task"), self.eval_tasks)?;
-        writeln!(f, "{} of {}", count(self.phases, "inference phase"), count(self.phase_completions, "completion"))?;
-        writeln!(f, "{} on {} each", count(self.updates, "update"), count(self.update_completions, "completion"))?;
-        writeln!(f, "{} in all, at most {} tokens", count(self.completions, "completion"), self.max_tokens)?;
-        writeln!(f, "{} of {}", count(self.evaluations, "evaluation"), count(self.eval_completions, "completion"))?;
-        write!(f, "at most {} on disk (each: the model's weights, and weights and moments in f32)", count(self.checkpoints, "checkpoint"))
+        let count = |n: usize, word: &str| {
+            if n == 1 {
+                format!("1 {word}")
+            } else {
+                format!("{n} {word}s")
+            }
+        };
+        writeln!(
+            f,
+            "{}, {} held out",
+            count(self.tasks, "training task"),
+            self.eval_tasks
+        )?;
+        writeln!(
+            f,
+            "{} of {}",
+            count(self.phases, "inference phase"),
+            count(self.phase_completions, "completion")
+        )?;
+        writeln!(
+            f,
+            "{} on {} each",
+            count(self.updates, "update"),
+            count(self.update_completions, "completion")
+        )?;
+        writeln!(
+            f,
+            "{} in all, at most {} tokens",
+            count(self.completions, "completion"),
+            self.max_tokens
+        )?;
+        writeln!(
+            f,
+            "{} of {}",
+            count(self.evaluations, "evaluation"),
+            count(self.eval_completions, "completion")
+        )?;
+        write!(
+            f,
+            "at most {} on disk (each: the model's weights, and weights and moments in f32)",
+            count(self.checkpoints, "checkpoint")
+        )
     }
 }

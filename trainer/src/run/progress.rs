@@ -36,7 +36,8 @@ impl Progress {
         if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(0);
             // The template is a constant of this program; a bar of another look would do as well.
-            if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:28}] {pos}/{len} {msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:28}] {pos}/{len} {msg}")
+            {
                 bar.set_style(style.progress_chars("=> "));
             }
             return Self::new(Shape::Bar(bar));
@@ -51,7 +52,13 @@ impl Progress {
     }
 
     fn new(shape: Shape) -> Self {
-        Self { shape, updates: 0, begun_at: 0, begun: Instant::now(), spoken: Instant::now() }
+        Self {
+            shape,
+            updates: 0,
+            begun_at: 0,
+            begun: Instant::now(),
+            spoken: Instant::now(),
+        }
     }
 
     /// A run of `updates` updates goes on from `step`.
@@ -72,12 +79,20 @@ impl Progress {
     pub(super) fn sampling(&mut self, what: &str, tally: &Tally) {
         let seconds = tally.elapsed.as_secs_f64().max(1e-3);
         let judged = tally.judged - tally.masked;
-        let reward = if judged == 0 { 0.0 } else { tally.reward / judged as f64 };
+        let reward = if judged == 0 {
+            0.0
+        } else {
+            tally.reward / judged as f64
+        };
         let state = format!(
             "{:.0} tokens/s, {} judged, reward {reward:.3}{}",
             tally.tokens as f64 / seconds,
             tally.judged,
-            if tally.masked == 0 { String::new() } else { format!(", {} masked", tally.masked) },
+            if tally.masked == 0 {
+                String::new()
+            } else {
+                format!(", {} masked", tally.masked)
+            },
         );
         match &self.shape {
             Shape::Bar(bar) => {
@@ -87,7 +102,10 @@ impl Progress {
                 bar.set_message(state);
             }
             Shape::Lines if self.spoken.elapsed() > REMINDER => {
-                eprintln!("{what}: {}/{} completions, {state}", tally.drawn, tally.wanted);
+                eprintln!(
+                    "{what}: {}/{} completions, {state}",
+                    tally.drawn, tally.wanted
+                );
                 self.spoken = Instant::now();
             }
             Shape::Lines | Shape::Silent => {}
@@ -130,9 +148,21 @@ impl Progress {
         let figures: Vec<String> = record
             .pass_at
             .iter()
-            .map(|(k, e)| format!("Pass@{k} {:.1}% [{:.1}, {:.1}]", 100.0 * e.mean, 100.0 * e.low, 100.0 * e.high))
+            .map(|(k, e)| {
+                format!(
+                    "Pass@{k} {:.1}% [{:.1}, {:.1}]",
+                    100.0 * e.mean,
+                    100.0 * e.low,
+                    100.0 * e.high
+                )
+            })
             .collect();
-        self.say(&format!("evaluation after {} updates on {} tasks: {}", record.step, record.tasks.len(), figures.join(", ")));
+        self.say(&format!(
+            "evaluation after {} updates on {} tasks: {}",
+            record.step,
+            record.tasks.len(),
+            figures.join(", ")
+        ));
     }
 
     /// Takes the bar away.

@@ -122,24 +122,36 @@ pub struct SampleRecord {
 impl SampleRecord {
     /// The lines of a group.
     pub fn of_group(group: &SampledGroup) -> impl Iterator<Item = Self> + '_ {
-        group.samples.iter().enumerate().map(|(number, sample)| Self {
-            task: group.prompt.task.id.clone(),
-            sample: number,
-            prompt: group.prompt.text.to_string(),
-            completion: sample.text.clone(),
-            reward: sample.judged.reward,
-            verdict: sample.judged.verdict,
-            detail: sample.judged.detail.clone(),
-            tokens: sample.tokens.len(),
-            logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
-            finish: sample.finish,
-        })
+        group
+            .samples
+            .iter()
+            .enumerate()
+            .map(|(number, sample)| Self {
+                task: group.prompt.task.id.clone(),
+                sample: number,
+                prompt: group.prompt.text.to_string(),
+                completion: sample.text.clone(),
+                reward: sample.judged.reward,
+                verdict: sample.judged.verdict,
+                detail: sample.judged.detail.clone(),
+                tokens: sample.tokens.len(),
+                logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
+                finish: sample.finish,
+            })
     }
 }
 
 /// Judged and correct samples of a group.
 #[must_use]
 pub fn counts(group: &SampledGroup) -> Counts {
-    let rewards = || group.samples.iter().filter_map(|sample| sample.judged.reward);
-    Counts { judged: rewards().count(), correct: rewards().filter(|reward| *reward >= 1.0).count() }
+    let rewards = || {
+        group
+            .samples
+            .iter()
+            .filter_map(|sample| sample.judged.reward)
+    };
+    Counts {
+        judged: rewards().count(),
+        correct: rewards().filter(|reward| *reward >= 1.0).count(),
+    }
 }

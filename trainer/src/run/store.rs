@@ -35,7 +35,11 @@ pub(super) fn save(run: &RunFolder, phase: &Phase, rollout: &Rollout) -> Result<
     let groups = phase
         .slots()
         .zip(&rollout.groups)
-        .map(|(slot, group)| StoredGroup { epoch: slot.epoch, task: group.prompt.task.id.clone(), samples: group.samples.clone() })
+        .map(|(slot, group)| StoredGroup {
+            epoch: slot.epoch,
+            task: group.prompt.task.id.clone(),
+            samples: group.samples.clone(),
+        })
         .collect();
     let stored = StoredPhase {
         phase: phase.index,
@@ -55,8 +59,13 @@ pub(super) fn load(run: &RunFolder, phase: &Phase, prompts: &[Arc<Prompt>]) -> O
     let groups: Vec<SampledGroup> = phase
         .slots()
         .zip(stored.groups)
-        .filter(|(slot, group)| group.epoch == slot.epoch && group.task == prompts[slot.prompt].task.id)
-        .map(|(slot, group)| SampledGroup { prompt: prompts[slot.prompt].clone(), samples: group.samples })
+        .filter(|(slot, group)| {
+            group.epoch == slot.epoch && group.task == prompts[slot.prompt].task.id
+        })
+        .map(|(slot, group)| SampledGroup {
+            prompt: prompts[slot.prompt].clone(),
+            samples: group.samples,
+        })
         .collect();
     (stored.phase == phase.index && groups.len() == phase.slots().count()).then(|| Rollout {
         groups,
@@ -81,19 +90,34 @@ pub(super) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
 }
 
 /// Writes the completions of a phase as `samples/phase-N.jsonl`.
-pub(super) fn dump_phase(run: &RunFolder, phase: usize, groups: &[SampledGroup]) -> Result<(), TrainError> {
-    dump(&run.samples().join(format!("phase-{phase}.jsonl")), groups.iter().flat_map(SampleRecord::of_group))
+pub(super) fn dump_phase(
+    run: &RunFolder,
+    phase: usize,
+    groups: &[SampledGroup],
+) -> Result<(), TrainError> {
+    dump(
+        &run.samples().join(format!("phase-{phase}.jsonl")),
+        groups.iter().flat_map(SampleRecord::of_group),
+    )
 }
 
 /// Writes the completions of an evaluation as `samples/eval-N.jsonl`, N the updates before it.
-pub(super) fn dump_evaluation(run: &RunFolder, step: usize, records: &[eval::Record]) -> Result<(), TrainError> {
-    dump(&run.samples().join(format!("eval-{step}.jsonl")), records.iter())
+pub(super) fn dump_evaluation(
+    run: &RunFolder,
+    step: usize,
+    records: &[eval::Record],
+) -> Result<(), TrainError> {
+    dump(
+        &run.samples().join(format!("eval-{step}.jsonl")),
+        records.iter(),
+    )
 }
 
 fn dump<T: Serialize>(path: &Path, records: impl Iterator<Item = T>) -> Result<(), TrainError> {
     let mut text = Vec::new();
     for record in records {
-        serde_json::to_writer(&mut text, &record).map_err(|error| TrainError::io(path, error.into()))?;
+        serde_json::to_writer(&mut text, &record)
+            .map_err(|error| TrainError::io(path, error.into()))?;
         text.push(b'\n');
     }
     write_aside(path, &text)
@@ -101,8 +125,12 @@ fn dump<T: Serialize>(path: &Path, records: impl Iterator<Item = T>) -> Result<(
 
 /// Removes the dumps of phases from `first_phase` on and of evaluations after `step`: they will be written anew.
 pub(super) fn cut_back_dumps(run: &RunFolder, first_phase: usize, step: usize) {
-    let phases = numbered(&run.samples(), "phase-", ".jsonl").into_iter().filter(|(number, _)| *number >= first_phase);
-    let evaluations = numbered(&run.samples(), "eval-", ".jsonl").into_iter().filter(|(number, _)| *number > step);
+    let phases = numbered(&run.samples(), "phase-", ".jsonl")
+        .into_iter()
+        .filter(|(number, _)| *number >= first_phase);
+    let evaluations = numbered(&run.samples(), "eval-", ".jsonl")
+        .into_iter()
+        .filter(|(number, _)| *number > step);
     for (_, path) in phases.chain(evaluations) {
         let _ = std::fs::remove_file(path);
     }
@@ -120,7 +148,12 @@ fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Vec<(usize, PathBuf)> 
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name();
-            let number = name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?.parse().ok()?;
+            let number = name
+                .to_str()?
+                .strip_prefix(prefix)?
+                .strip_suffix(suffix)?
+                .parse()
+                .ok()?;
             Some((number, entry.path()))
         })
         .collect()

@@ -24,7 +24,11 @@ impl Recipe {
     pub(super) fn of(config: &Config) -> Self {
         let algorithm = &config.algorithm;
         Self {
-            estimator: Estimator { factor: algorithm.factor, baseline: algorithm.baseline, eta: algorithm.eta },
+            estimator: Estimator {
+                factor: algorithm.factor,
+                baseline: algorithm.baseline,
+                eta: algorithm.eta,
+            },
             temperature: config.sampling.temperature as f32,
             adamw: adamw(&config.optimiser),
         }
@@ -38,7 +42,11 @@ fn adamw(optimiser: &Optimiser) -> AdamW {
         beta2: optimiser.beta2 as f32,
         eps: optimiser.eps as f32,
         weight_decay: optimiser.weight_decay as f32,
-        clip_norm: if optimiser.clip_norm > 0.0 { optimiser.clip_norm as f32 } else { f32::INFINITY },
+        clip_norm: if optimiser.clip_norm > 0.0 {
+            optimiser.clip_norm as f32
+        } else {
+            f32::INFINITY
+        },
     }
 }
 
@@ -53,9 +61,19 @@ pub(super) struct Place {
 }
 
 /// Updates the policy on the groups of a mini-batch. Blocks.
-pub(super) fn update(policy: &dyn Policy, recipe: Recipe, groups: &[SampledGroup], place: Place) -> Result<(StepRecord, StepReport), TrainError> {
+pub(super) fn update(
+    policy: &dyn Policy,
+    recipe: Recipe,
+    groups: &[SampledGroup],
+    place: Place,
+) -> Result<(StepRecord, StepReport), TrainError> {
     let made = Arc::new(Mutex::new(None));
-    let report = policy.step(tokens_of(groups), recipe.temperature, objective(recipe.estimator, groups, made.clone()), recipe.adamw)?;
+    let report = policy.step(
+        tokens_of(groups),
+        recipe.temperature,
+        objective(recipe.estimator, groups, made.clone()),
+        recipe.adamw,
+    )?;
     let gradient: Option<Gradient> = made.lock().unwrap_or_else(PoisonError::into_inner).take();
     let gradient = gradient.ok_or_else(|| engine::EngineError::Numeric("the engine made an update without asking for its objective; this is a fault of the program".into()))?;
     let record = record(recipe, groups, place, &gradient, &report);
@@ -67,21 +85,38 @@ fn tokens_of(groups: &[SampledGroup]) -> Vec<Group> {
         .iter()
         .map(|group| Group {
             prompt: group.prompt.tokens.clone(),
-            completions: group.samples.iter().map(|sample| sample.tokens.clone()).collect(),
+            completions: group
+                .samples
+                .iter()
+                .map(|sample| sample.tokens.clone())
+                .collect(),
         })
         .collect()
 }
 
 /// The gradient as the engine asks for it; what was made of the numbers stays in `made`.
-fn objective(estimator: Estimator, groups: &[SampledGroup], made: Arc<Mutex<Option<Gradient>>>) -> Objective {
+fn objective(
+    estimator: Estimator,
+    groups: &[SampledGroup],
+    made: Arc<Mutex<Option<Gradient>>>,
+) -> Objective {
     let drawn: Vec<Vec<(Vec<f32>, Option<f64>)>> = groups
         .iter()
-        .map(|group| group.samples.iter().map(|sample| (sample.logp.clone(), sample.judged.reward)).collect())
+        .map(|group| {
+            group
+                .samples
+                .iter()
+                .map(|sample| (sample.logp.clone(), sample.judged.reward))
+                .collect()
+        })
         .collect();
     Box::new(move |stats: &[TokenStats]| {
         let expected: usize = drawn.iter().map(Vec::len).sum();
         if stats.len() != expected {
-            return Err(format!("the engine answered for {} completions of {expected}", stats.len()));
+            return Err(format!(
+                "the engine answered for {} completions of {expected}",
+                stats.len()
+            ));
         }
         let mut stats = stats.iter();
         let groups: Vec<Vec<algo::Sample<'_>>> = drawn
@@ -90,7 +125,11 @@ fn objective(estimator: Estimator, groups: &[SampledGroup], made: Arc<Mutex<Opti
                 group
                     .iter()
                     .zip(stats.by_ref())
-                    .map(|((behaviour, reward), stats)| algo::Sample { new: &stats.logp, behaviour, reward: *reward })
+                    .map(|((behaviour, reward), stats)| algo::Sample {
+                        new: &stats.logp,
+                        behaviour,
+                        reward: *reward,
+                    })
                     .collect()
             })
             .collect();
@@ -101,10 +140,21 @@ fn objective(estimator: Estimator, groups: &[SampledGroup], made: Arc<Mutex<Opti
     })
 }
 
-fn record(recipe: Recipe, groups: &[SampledGroup], place: Place, gradient: &Gradient, report: &StepReport) -> StepRecord {
+fn record(
+    recipe: Recipe,
+    groups: &[SampledGroup],
+    place: Place,
+    gradient: &Gradient,
+    report: &StepReport,
+) -> StepRecord {
     let samples = || groups.iter().flat_map(|group| &group.samples);
     let judged = |sample: &Sample| sample.judged.reward.is_some();
-    let entropies = || samples().zip(&report.stats).filter(|(sample, _)| judged(sample)).flat_map(|(_, stats)| &stats.entropy);
+    let entropies = || {
+        samples()
+            .zip(&report.stats)
+            .filter(|(sample, _)| judged(sample))
+            .flat_map(|(_, stats)| &stats.entropy)
+    };
     let all = samples().count().max(1) as f64;
     StepRecord {
         step: place.step,
@@ -116,21 +166,35 @@ fn record(recipe: Recipe, groups: &[SampledGroup], place: Place, gradient: &Grad
         algo: gradient.metrics,
         pass_at: pass_at(groups),
         grad_norm: report.grad_norm,
-        entropy: entropies().map(|entropy| f64::from(*entropy)).sum::<f64>() / entropies().count().max(1) as f64,
+        entropy: entropies().map(|entropy| f64::from(*entropy)).sum::<f64>()
+            / entropies().count().max(1) as f64,
         length_mean: samples().map(|sample| sample.tokens.len()).sum::<usize>() as f64 / all,
-        length_max: samples().map(|sample| sample.tokens.len()).max().unwrap_or(0),
-        truncated: samples().filter(|sample| sample.finish == Finish::Length).count() as f64 / all,
+        length_max: samples()
+            .map(|sample| sample.tokens.len())
+            .max()
+            .unwrap_or(0),
+        truncated: samples()
+            .filter(|sample| sample.finish == Finish::Length)
+            .count() as f64
+            / all,
         lr: f64::from(recipe.adamw.lr),
     }
 }
 
 /// Mean over groups of the unbiased Pass@k, k = 1, 2, 4, … up to the largest group. Groups with fewer judged samples are left out.
 fn pass_at(groups: &[SampledGroup]) -> BTreeMap<usize, f64> {
-    let largest = groups.iter().map(|group| group.samples.len()).max().unwrap_or(0);
+    let largest = groups
+        .iter()
+        .map(|group| group.samples.len())
+        .max()
+        .unwrap_or(0);
     std::iter::successors(Some(1), |k| Some(2 * k))
         .take_while(|k| *k <= largest)
         .filter_map(|k| {
-            let values: Vec<f64> = groups.iter().filter_map(|group| counts(group).pass_at(k)).collect();
+            let values: Vec<f64> = groups
+                .iter()
+                .filter_map(|group| counts(group).pass_at(k))
+                .collect();
             (!values.is_empty()).then(|| (k, values.iter().sum::<f64>() / values.len() as f64))
         })
         .collect()

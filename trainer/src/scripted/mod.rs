@@ -16,7 +16,11 @@ pub(crate) use verifier::{Answer, Scripted, judgement};
 
 /// A data set of `train` + `eval` tasks with the ids `toy/train/N` and `toy/eval/N`.
 pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {
-    let task = |id: String| Task { question: format!("question {id}"), id, spec: TaskSpec::Math(MathTask { answer: "b".into() }) };
+    let task = |id: String| Task {
+        question: format!("question {id}"),
+        id,
+        spec: TaskSpec::Math(MathTask { answer: "b".into() }),
+    };
     Dataset {
         name: "toy".into(),
         train: (0..train).map(|n| task(format!("toy/train/{n}"))).collect(),
@@ -27,10 +31,20 @@ pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {
 /// The prompt of a task, as the policy encodes it.
 pub(crate) fn prompt(policy: &dyn Policy, task: &Task) -> Arc<Prompt> {
     let tokens = policy.encode(&task.question, true).unwrap();
-    Arc::new(Prompt { task: Arc::new(task.clone()), text: task.question.as_str().into(), tokens: tokens.into() })
+    Arc::new(Prompt {
+        task: Arc::new(task.clone()),
+        text: task.question.as_str().into(),
+        tokens: tokens.into(),
+    })
 }
 
 /// `[verifier]` for a scripted one, with little patience.
 pub(crate) fn verifier_settings(url: &str, patience_s: u64) -> config::Verifier {
-    config::Verifier { url: Some(url.to_owned()), patience_s, batch: 4, in_flight: 2, ..config::Verifier::default() }
+    config::Verifier {
+        url: Some(url.to_owned()),
+        patience_s,
+        batch: 4,
+        in_flight: 2,
+        ..config::Verifier::default()
+    }
 }

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use engine::{AdamW, Completion, EngineError, Finish, GenerateRequest, Group, Objective, StepReport, TokenStats};
+use engine::{
+    AdamW, Completion, EngineError, Finish, GenerateRequest, Group, Objective, StepReport,
+    TokenStats,
+};
 
 use crate::policy::Policy;
 
@@ -34,16 +37,30 @@ pub(crate) struct Toy {
 
 impl Default for Toy {
     fn default() -> Self {
-        let weights = (0..SIZE).map(|i| ((i * 37 % 17) as f32 - 8.0) / 16.0).collect();
-        let state = State { weights, first: vec![0.0; SIZE], second: vec![0.0; SIZE], updates: 0 };
-        Self { state: Mutex::new(state), steps: AtomicUsize::new(0), fail_at: None }
+        let weights = (0..SIZE)
+            .map(|i| ((i * 37 % 17) as f32 - 8.0) / 16.0)
+            .collect();
+        let state = State {
+            weights,
+            first: vec![0.0; SIZE],
+            second: vec![0.0; SIZE],
+            updates: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            steps: AtomicUsize::new(0),
+            fail_at: None,
+        }
     }
 }
 
 impl Toy {
     /// One whose update of this number, from 0, fails.
     pub(crate) fn failing_at(update: usize) -> Self {
-        Self { fail_at: Some(update), ..Self::default() }
+        Self {
+            fail_at: Some(update),
+            ..Self::default()
+        }
     }
 
     /// Updates made by this object.
@@ -53,12 +70,18 @@ impl Toy {
 }
 
 fn at(prompt: &[u32], position: usize) -> usize {
-    let row = prompt.iter().fold(0usize, |sum, token| (sum * 31 + *token as usize) % 1009) % ROWS;
+    let row = prompt
+        .iter()
+        .fold(0usize, |sum, token| (sum * 31 + *token as usize) % 1009)
+        % ROWS;
     (row * POSITIONS + position) * LETTERS
 }
 
 fn log_softmax(weights: &[f32], temperature: f32) -> [f64; LETTERS] {
-    let scaled: Vec<f64> = weights.iter().map(|w| f64::from(*w) / f64::from(temperature)).collect();
+    let scaled: Vec<f64> = weights
+        .iter()
+        .map(|w| f64::from(*w) / f64::from(temperature))
+        .collect();
     let total: f64 = scaled.iter().map(|x| x.exp()).sum();
     std::array::from_fn(|i| scaled[i] - total.ln())
 }
@@ -74,7 +97,10 @@ fn draw(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u32>, Vec<f
     let (mut tokens, mut logps) = (Vec::new(), Vec::new());
     for position in 0..request.max_tokens.min(POSITIONS) {
         let from = at(&request.prompt, position);
-        let logp = log_softmax(&state.weights[from..from + LETTERS], request.sampling.temperature);
+        let logp = log_softmax(
+            &state.weights[from..from + LETTERS],
+            request.sampling.temperature,
+        );
         let mut left = uniform(seed, position);
         let token = logp.iter().position(|logp| {
             left -= logp.exp();
@@ -91,7 +117,10 @@ fn draw(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u32>, Vec<f
 }
 
 impl Policy for Toy {
-    fn generate(&self, requests: Vec<GenerateRequest>) -> mpsc::Receiver<Result<Completion, EngineError>> {
+    fn generate(
+        &self,
+        requests: Vec<GenerateRequest>,
+    ) -> mpsc::Receiver<Result<Completion, EngineError>> {
         let state = self.state.lock().unwrap().clone();
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
@@ -99,10 +128,28 @@ impl Policy for Toy {
             for (number, request) in requests.iter().enumerate().rev() {
                 for (sample, seed) in request.seeds.iter().enumerate() {
                     let (tokens, logp) = draw(&state, request, *seed);
-                    let finish = if tokens.last() == Some(&END) { Finish::Stop } else { Finish::Length };
-                    let text = tokens.iter().filter(|t| **t != END).map(|t| char::from(b'a' + *t as u8)).collect();
+                    let finish = if tokens.last() == Some(&END) {
+                        Finish::Stop
+                    } else {
+                        Finish::Length
+                    };
+                    let text = tokens
+                        .iter()
+                        .filter(|t| **t != END)
+                        .map(|t| char::from(b'a' + *t as u8))
+                        .collect();
                     std::thread::sleep(Duration::from_micros(200));
-                    if sender.send(Ok(Completion { request: number, sample, tokens, logp, text, finish })).is_err() {
+                    if sender
+                        .send(Ok(Completion {
+                            request: number,
+                            sample,
+                            tokens,
+                            logp,
+                            text,
+                            finish,
+                        }))
+                        .is_err()
+                    {
                         return;
                     }
                 }
@@ -111,13 +158,26 @@ impl Policy for Toy {
         receiver
     }
 
-    fn step(&self, groups: Vec<Group>, temperature: f32, objective: Objective, adamw: AdamW) -> Result<StepReport, EngineError> {
+    fn step(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+        objective: Objective,
+        adamw: AdamW,
+    ) -> Result<StepReport, EngineError> {
         if self.fail_at == Some(self.steps.fetch_add(1, Ordering::SeqCst)) {
             return Err(EngineError::Numeric("scripted".into()));
         }
         let mut state = self.state.lock().unwrap();
-        let sequences: Vec<(&[u32], &Vec<u32>)> =
-            groups.iter().flat_map(|group| group.completions.iter().map(|completion| (&*group.prompt, completion))).collect();
+        let sequences: Vec<(&[u32], &Vec<u32>)> = groups
+            .iter()
+            .flat_map(|group| {
+                group
+                    .completions
+                    .iter()
+                    .map(|completion| (&*group.prompt, completion))
+            })
+            .collect();
         let rows = |state: &State, prompt: &[u32], position: usize| {
             let from = at(prompt, position);
             log_softmax(&state.weights[from..from + LETTERS], temperature)
@@ -125,10 +185,19 @@ impl Policy for Toy {
         let stats: Vec<TokenStats> = sequences
             .iter()
             .map(|(prompt, tokens)| {
-                let all: Vec<_> = (0..tokens.len()).map(|position| rows(&state, prompt, position)).collect();
+                let all: Vec<_> = (0..tokens.len())
+                    .map(|position| rows(&state, prompt, position))
+                    .collect();
                 TokenStats {
-                    logp: all.iter().zip(tokens.iter()).map(|(row, token)| row[*token as usize] as f32).collect(),
-                    entropy: all.iter().map(|row| -row.iter().map(|l| l * l.exp()).sum::<f64>() as f32).collect(),
+                    logp: all
+                        .iter()
+                        .zip(tokens.iter())
+                        .map(|(row, token)| row[*token as usize] as f32)
+                        .collect(),
+                    entropy: all
+                        .iter()
+                        .map(|row| -row.iter().map(|l| l * l.exp()).sum::<f64>() as f32)
+                        .collect(),
                 }
             })
             .collect();
@@ -139,31 +208,49 @@ impl Policy for Toy {
                 let row = rows(&state, prompt, position);
                 for (letter, logp) in row.iter().enumerate() {
                     let delta = f64::from(u8::from(letter == *token as usize));
-                    gradient[at(prompt, position) + letter] += f64::from(*d) * (delta - logp.exp()) / f64::from(temperature);
+                    gradient[at(prompt, position) + letter] +=
+                        f64::from(*d) * (delta - logp.exp()) / f64::from(temperature);
                 }
             }
         }
         state.adamw(&gradient, adamw);
         let grad_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        Ok(StepReport { stats, grad_norm, forward: Duration::ZERO, backward: Duration::ZERO, optimiser: Duration::ZERO })
+        Ok(StepReport {
+            stats,
+            grad_norm,
+            forward: Duration::ZERO,
+            backward: Duration::ZERO,
+            optimiser: Duration::ZERO,
+        })
     }
 
     fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
-        std::fs::create_dir(&folder).map_err(|source| EngineError::Io { path: folder, source })
+        std::fs::create_dir(&folder).map_err(|source| EngineError::Io {
+            path: folder,
+            source,
+        })
     }
 
     fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let state = self.state.lock().unwrap();
-        let numbers = state.weights.iter().chain(&state.first).chain(&state.second);
+        let numbers = state
+            .weights
+            .iter()
+            .chain(&state.first)
+            .chain(&state.second);
         let mut bytes: Vec<u8> = numbers.flat_map(|x| x.to_le_bytes()).collect();
         bytes.extend(state.updates.to_le_bytes());
         std::fs::write(&file, bytes).map_err(|source| EngineError::Io { path: file, source })
     }
 
     fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        let bytes = std::fs::read(&file).map_err(|source| EngineError::Io { path: file, source })?;
+        let bytes =
+            std::fs::read(&file).map_err(|source| EngineError::Io { path: file, source })?;
         let (numbers, updates) = bytes.split_at(SIZE * 12);
-        let numbers: Vec<f32> = numbers.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        let numbers: Vec<f32> = numbers
+            .chunks(4)
+            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+            .collect();
         *self.state.lock().unwrap() = State {
             weights: numbers[..SIZE].to_vec(),
             first: numbers[SIZE..2 * SIZE].to_vec(),
@@ -178,7 +265,10 @@ impl Policy for Toy {
     }
 
     fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
-        Ok(messages.iter().map(|(role, content)| format!("<{role}>{content}")).collect())
+        Ok(messages
+            .iter()
+            .map(|(role, content)| format!("<{role}>{content}"))
+            .collect())
     }
 
     fn stop_tokens(&self) -> Vec<u32> {

@@ -37,28 +37,40 @@ impl Drop for Scripted {
 
 /// A judgement of an item: reward 1 where `correct`.
 pub(crate) fn judgement(id: &str, correct: bool) -> Value {
-    let (reward, verdict) = if correct { (1.0, "correct") } else { (0.0, "incorrect") };
+    let (reward, verdict) = if correct {
+        (1.0, "correct")
+    } else {
+        (0.0, "incorrect")
+    };
     json!({"id": id, "reward": reward, "verdict": verdict, "detail": {}, "key": "0".repeat(64), "cached": false, "deterministic": true, "elapsed_ms": 0.1})
 }
 
 impl Scripted {
     /// Serves on a free port; `handler` gets the number of the request, from 0, and its items. It says that it has the data set `toy`.
-    pub(crate) async fn serve(handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn serve(
+        handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         Self::serve_at("127.0.0.1:0", "ready", handler).await
     }
 
     /// As [`Scripted::serve`], at an address and with a state of the math grader.
-    pub(crate) async fn serve_at(address: &str, state: &'static str, handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn serve_at(
+        address: &str,
+        state: &'static str,
+        handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let handler: Arc<Handler> = Arc::new(handler);
-        let (requests, most_at_once) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (requests, most_at_once) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (count, most) = (requests.clone(), most_at_once.clone());
         let now = Arc::new(AtomicUsize::new(0));
         let server = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (handler, count, most, now) = (handler.clone(), count.clone(), most.clone(), now.clone());
+                let (handler, count, most, now) =
+                    (handler.clone(), count.clone(), most.clone(), now.clone());
                 tokio::spawn(async move {
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     let _ = answer(stream, state, handler.as_ref(), &count).await;
@@ -66,12 +78,25 @@ impl Scripted {
                 });
             }
         });
-        Self { url, requests, most_at_once, server }
+        Self {
+            url,
+            requests,
+            most_at_once,
+            server,
+        }
     }
 
     /// A verifier that finds every completion right that begins with `b`.
     pub(crate) async fn of_letter_b() -> Self {
-        Self::serve(|_, items| Answer::Results(items.iter().map(|item| judgement(&item.id, item.completion.starts_with('b'))).collect())).await
+        Self::serve(|_, items| {
+            Answer::Results(
+                items
+                    .iter()
+                    .map(|item| judgement(&item.id, item.completion.starts_with('b')))
+                    .collect(),
+            )
+        })
+        .await
     }
 
     /// Requests to `/v1/verify` so far.
@@ -85,7 +110,12 @@ impl Scripted {
     }
 }
 
-async fn answer(stream: TcpStream, state: &str, handler: &Handler, count: &AtomicUsize) -> std::io::Result<()> {
+async fn answer(
+    stream: TcpStream,
+    state: &str,
+    handler: &Handler,
+    count: &AtomicUsize,
+) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
     stream.read_line(&mut first).await?;
@@ -103,20 +133,38 @@ async fn answer(stream: TcpStream, state: &str, handler: &Handler, count: &Atomi
     stream.read_exact(&mut body).await?;
     let path = first.split(' ').nth(1).unwrap_or_default();
     let (status, headers, body) = match path {
-        "/readyz" => (200, "", json!({"ready": true, "graders": [{"name": "math", "version": "1", "state": state, "reason": "a reason"}]})),
-        "/v1/datasets" => (200, "", json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": ""}]})),
+        "/readyz" => (
+            200,
+            "",
+            json!({"ready": true, "graders": [{"name": "math", "version": "1", "state": state, "reason": "a reason"}]}),
+        ),
+        "/v1/datasets" => (
+            200,
+            "",
+            json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": ""}]}),
+        ),
         _ => {
-            let items: Vec<Item> = serde_json::from_value(serde_json::from_slice::<Value>(&body).unwrap()["items"].take()).unwrap();
+            let items: Vec<Item> = serde_json::from_value(
+                serde_json::from_slice::<Value>(&body).unwrap()["items"].take(),
+            )
+            .unwrap();
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             match handler(count.fetch_add(1, Ordering::SeqCst), items) {
                 Answer::Results(results) => (200, "", json!({ "results": results })),
-                Answer::Status(status, headers) => (status, headers, json!({"title": "scripted", "status": status, "detail": "scripted"})),
+                Answer::Status(status, headers) => (
+                    status,
+                    headers,
+                    json!({"title": "scripted", "status": status, "detail": "scripted"}),
+                ),
                 Answer::Broken => return Ok(()),
             }
         }
     };
     let body = body.to_string();
-    let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(body.as_bytes()).await?;
     stream.shutdown().await

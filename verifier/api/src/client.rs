@@ -8,7 +8,10 @@ use reqwest::header::{ACCEPT, RETRY_AFTER};
 use reqwest::{Method, StatusCode, Url};
 use serde::de::DeserializeOwned;
 
-use crate::{DatasetInfo, Datasets, Item, Judgement, Problem, Readiness, ServiceInfo, StoredVerdict, VerifyRequest, VerifyResponse};
+use crate::{
+    ClientError, DatasetInfo, Datasets, Item, Judgement, Problem, Readiness, ServiceInfo,
+    StoredVerdict, VerifyRequest, VerifyResponse,
+};
 
 /// Longest answer that is read; a verifier's answer to its largest request is far below.
 const MAX_ANSWER: usize = 256 << 20;
@@ -28,94 +31,6 @@ pub struct Client {
     verify_timeout: Duration,
 }
 
-/// Why a request to a verifier gave no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The address is not one that a verifier can have.
-    #[error("`{url}` is not the address of a verifier: {reason}. Give the address that `rapid-verifier serve` printed, such as http://127.0.0.1:8700")]
-    Address {
-        /// What was given.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The HTTP client itself could not be set up.
-    #[error("the HTTP client could not be set up: {0}. Check the machine's TLS certificates and the proxy variables (HTTPS_PROXY, NO_PROXY)")]
-    Setup(String),
-    /// No connection, or it broke before the answer was complete.
-    #[error("no answer from the verifier at {url}: {reason}. Check that `rapid-verifier serve` runs there and that this machine can reach it")]
-    Connection {
-        /// The address asked.
-        url: Url,
-        /// What broke.
-        reason: String,
-    },
-    /// The answer did not come in time.
-    #[error("the verifier at {url} did not answer within {} s. It may be overloaded: send smaller batches, or start it with more workers", .after.as_secs())]
-    Timeout {
-        /// The address asked.
-        url: Url,
-        /// How long it was waited for.
-        after: Duration,
-    },
-    /// An answer with an error status.
-    #[error("the verifier answered {} to {url}: {}{}", .problem.status, sentence(problem), advice(.problem.status))]
-    Refused {
-        /// The address asked.
-        url: Url,
-        /// What the server said.
-        problem: Box<Problem>,
-        /// The `Retry-After` header, where there was one.
-        retry_after: Option<Duration>,
-    },
-    /// A success status with a body that is not what the contract says.
-    #[error("{url} answered, but not as a verifier does: {reason}. Check that the address is a verifier's and that its version matches this program's")]
-    Answer {
-        /// The address asked.
-        url: Url,
-        /// What is wrong with the answer.
-        reason: String,
-    },
-}
-
-impl ClientError {
-    /// Whether the same request may succeed later: 429, 5xx, a broken connection, a timeout.
-    #[must_use]
-    pub fn retryable(&self) -> bool {
-        match self {
-            ClientError::Connection { .. } | ClientError::Timeout { .. } => true,
-            ClientError::Refused { problem, .. } => problem.status == 429 || problem.status >= 500,
-            ClientError::Address { .. } | ClientError::Setup(_) | ClientError::Answer { .. } => false,
-        }
-    }
-
-    /// How long the server asked to wait before the next try.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            ClientError::Refused { retry_after, .. } => *retry_after,
-            _ => None,
-        }
-    }
-}
-
-fn sentence(problem: &Problem) -> &str {
-    match (problem.detail.as_str(), problem.title.as_str()) {
-        ("", "") => "no reason given",
-        ("", title) => title,
-        (detail, _) => detail,
-    }
-}
-
-fn advice(status: u16) -> &'static str {
-    match status {
-        401 => ". Give the token that the verifier was started with",
-        404 => ". Check that the address is a verifier's, without a path of its own",
-        413 => ". Send smaller batches",
-        _ => "",
-    }
-}
-
 impl Client {
     /// A client of the verifier at `url` (`http://` or `https://`, with or without a path prefix), with `token` as the bearer token where one is needed.
     ///
@@ -129,7 +44,12 @@ impl Client {
             .connect_timeout(CONNECT_TIMEOUT)
             .build()
             .map_err(|error| ClientError::Setup(chain(&error)))?;
-        Ok(Client { http, base, token, verify_timeout: VERIFY_TIMEOUT })
+        Ok(Client {
+            http,
+            base,
+            token,
+            verify_timeout: VERIFY_TIMEOUT,
+        })
     }
 
     /// The same client, which waits at most `timeout` for the answer to one batch (an hour unless told).
@@ -151,19 +71,32 @@ impl Client {
     /// [`ClientError`]; whether another try makes sense is [`ClientError::retryable`].
     pub async fn verify(&self, items: &[Item]) -> Result<Vec<Judgement>, ClientError> {
         let url = self.route("v1/verify")?;
-        let body = serde_json::to_vec(&Batch { items })
-            .map_err(|error| ClientError::Answer { url: url.clone(), reason: format!("the request cannot be written as JSON ({error})") })?;
+        let body = serde_json::to_vec(&Batch { items }).map_err(|error| ClientError::Answer {
+            url: url.clone(),
+            reason: format!("the request cannot be written as JSON ({error})"),
+        })?;
         let request = self
             .request(Method::POST, &url, self.verify_timeout)
             .header(reqwest::header::CONTENT_TYPE, "application/json")
             .body(body);
         let answer: VerifyResponse = self.send(&url, request, self.verify_timeout).await?;
         if answer.results.len() != items.len() {
-            let reason = format!("{} items were sent and {} judgements came back", items.len(), answer.results.len());
+            let reason = format!(
+                "{} items were sent and {} judgements came back",
+                items.len(),
+                answer.results.len()
+            );
             return Err(ClientError::Answer { url, reason });
         }
-        if let Some((item, judgement)) = items.iter().zip(&answer.results).find(|(item, judgement)| item.id != judgement.id) {
-            let reason = format!("the judgement of `{}` came where that of `{}` was expected", judgement.id, item.id);
+        if let Some((item, judgement)) = items
+            .iter()
+            .zip(&answer.results)
+            .find(|(item, judgement)| item.id != judgement.id)
+        {
+            let reason = format!(
+                "the judgement of `{}` came where that of `{}` was expected",
+                judgement.id, item.id
+            );
             return Err(ClientError::Answer { url, reason });
         }
         Ok(answer.results)
@@ -182,7 +115,9 @@ impl Client {
     /// # Errors
     /// As [`Client::verify`].
     pub async fn datasets(&self) -> Result<Vec<DatasetInfo>, ClientError> {
-        self.ask::<Datasets>("v1/datasets").await.map(|answer| answer.datasets)
+        self.ask::<Datasets>("v1/datasets")
+            .await
+            .map(|answer| answer.datasets)
     }
 
     /// Whether the service is ready, and each grader's state. A service that says that it is not ready is an answer, not an error.
@@ -192,14 +127,22 @@ impl Client {
     pub async fn ready(&self) -> Result<Readiness, ClientError> {
         let url = self.route("readyz")?;
         let request = self.request(Method::GET, &url, QUESTION_TIMEOUT);
-        let answer = request.send().await.map_err(|error| broken(&url, &error, QUESTION_TIMEOUT))?;
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| broken(&url, &error, QUESTION_TIMEOUT))?;
         let status = answer.status();
         let retry_after = retry_after(&answer);
         let body = read(answer, &url, MAX_ANSWER, QUESTION_TIMEOUT).await?;
         match serde_json::from_slice(&body) {
-            Ok(readiness) if status.is_success() || status == StatusCode::SERVICE_UNAVAILABLE => Ok(readiness),
+            Ok(readiness) if status.is_success() || status == StatusCode::SERVICE_UNAVAILABLE => {
+                Ok(readiness)
+            }
             Ok(_) => Err(refused(url, status, &body, retry_after)),
-            Err(error) if status.is_success() => Err(ClientError::Answer { url, reason: error.to_string() }),
+            Err(error) if status.is_success() => Err(ClientError::Answer {
+                url,
+                reason: error.to_string(),
+            }),
             Err(_) => Err(refused(url, status, &body, retry_after)),
         }
     }
@@ -211,7 +154,11 @@ impl Client {
     pub async fn verdict(&self, key: &str) -> Result<Option<StoredVerdict>, ClientError> {
         match self.ask(&format!("v1/verdicts/{key}")).await {
             Ok(verdict) => Ok(Some(verdict)),
-            Err(ClientError::Refused { problem, .. }) if problem.status == 404 && problem.kind.ends_with("/unknown-key") => Ok(None),
+            Err(ClientError::Refused { problem, .. })
+                if problem.status == 404 && problem.kind.ends_with("/unknown-key") =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -223,30 +170,48 @@ impl Client {
     }
 
     fn route(&self, path: &str) -> Result<Url, ClientError> {
-        self.base
-            .join(path)
-            .map_err(|error| ClientError::Address { url: format!("{}{path}", self.base), reason: error.to_string() })
+        self.base.join(path).map_err(|error| ClientError::Address {
+            url: format!("{}{path}", self.base),
+            reason: error.to_string(),
+        })
     }
 
     fn request(&self, method: Method, url: &Url, timeout: Duration) -> reqwest::RequestBuilder {
-        let request = self.http.request(method, url.clone()).header(ACCEPT, "application/json").timeout(timeout);
+        let request = self
+            .http
+            .request(method, url.clone())
+            .header(ACCEPT, "application/json")
+            .timeout(timeout);
         match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,
         }
     }
 
-    async fn send<T: DeserializeOwned>(&self, url: &Url, request: reqwest::RequestBuilder, timeout: Duration) -> Result<T, ClientError> {
-        let answer = request.send().await.map_err(|error| broken(url, &error, timeout))?;
+    async fn send<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+        request: reqwest::RequestBuilder,
+        timeout: Duration,
+    ) -> Result<T, ClientError> {
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| broken(url, &error, timeout))?;
         let status = answer.status();
         let retry_after = retry_after(&answer);
         if !status.is_success() {
             // The status alone says enough; a body that breaks off adds nothing to it.
-            let body = read(answer, url, MAX_PROBLEM, timeout).await.unwrap_or_default();
+            let body = read(answer, url, MAX_PROBLEM, timeout)
+                .await
+                .unwrap_or_default();
             return Err(refused(url.clone(), status, &body, retry_after));
         }
         let body = read(answer, url, MAX_ANSWER, timeout).await?;
-        serde_json::from_slice(&body).map_err(|error| ClientError::Answer { url: url.clone(), reason: error.to_string() })
+        serde_json::from_slice(&body).map_err(|error| ClientError::Answer {
+            url: url.clone(),
+            reason: error.to_string(),
+        })
     }
 }
 
@@ -257,7 +222,10 @@ struct Batch<'a> {
 }
 
 fn base(text: &str) -> Result<Url, ClientError> {
-    let bad = |reason: &str| ClientError::Address { url: text.to_owned(), reason: reason.to_owned() };
+    let bad = |reason: &str| ClientError::Address {
+        url: text.to_owned(),
+        reason: reason.to_owned(),
+    };
     let mut url = Url::parse(text.trim()).map_err(|error| bad(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(bad("it does not begin with http:// or https://"));
@@ -283,13 +251,21 @@ fn install_crypto() {
     });
 }
 
-async fn read(answer: reqwest::Response, url: &Url, limit: usize, timeout: Duration) -> Result<Vec<u8>, ClientError> {
+async fn read(
+    answer: reqwest::Response,
+    url: &Url,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Vec<u8>, ClientError> {
     let mut body = Vec::new();
     let mut stream = answer.bytes_stream();
     while let Some(piece) = stream.next().await {
         let piece = piece.map_err(|error| broken(url, &error, timeout))?;
         if body.len() + piece.len() > limit {
-            return Err(ClientError::Answer { url: url.clone(), reason: format!("its answer is longer than {} MiB", limit >> 20) });
+            return Err(ClientError::Answer {
+                url: url.clone(),
+                reason: format!("its answer is longer than {} MiB", limit >> 20),
+            });
         }
         body.extend_from_slice(&piece);
     }
@@ -297,11 +273,23 @@ async fn read(answer: reqwest::Response, url: &Url, limit: usize, timeout: Durat
 }
 
 fn retry_after(answer: &reqwest::Response) -> Option<Duration> {
-    let seconds: u64 = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let seconds: u64 = answer
+        .headers()
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-fn refused(url: Url, status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> ClientError {
+fn refused(
+    url: Url,
+    status: StatusCode,
+    body: &[u8],
+    retry_after: Option<Duration>,
+) -> ClientError {
     let mut problem: Problem = serde_json::from_slice(body).unwrap_or_else(|_| Problem {
         kind: "about:blank".to_owned(),
         title: status.canonical_reason().unwrap_or_default().to_owned(),
@@ -311,14 +299,24 @@ fn refused(url: Url, status: StatusCode, body: &[u8], retry_after: Option<Durati
         field: None,
     });
     problem.status = status.as_u16();
-    ClientError::Refused { url, problem: Box::new(problem), retry_after }
+    ClientError::Refused {
+        url,
+        problem: Box::new(problem),
+        retry_after,
+    }
 }
 
 fn broken(url: &Url, error: &reqwest::Error, after: Duration) -> ClientError {
     if error.is_timeout() && !error.is_connect() {
-        ClientError::Timeout { url: url.clone(), after }
+        ClientError::Timeout {
+            url: url.clone(),
+            after,
+        }
     } else {
-        ClientError::Connection { url: url.clone(), reason: chain(error) }
+        ClientError::Connection {
+            url: url.clone(),
+            reason: chain(error),
+        }
     }
 }
 

@@ -5,14 +5,21 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod error;
 mod info;
 mod problem;
 mod types;
 
-pub use client::{Client, ClientError};
-pub use info::{DatasetInfo, Datasets, GraderInfo, GraderState, Readiness, RequestLimits, ServiceInfo, StoredVerdict};
+pub use client::Client;
+pub use error::ClientError;
+pub use info::{
+    DatasetInfo, Datasets, GraderInfo, GraderState, Readiness, RequestLimits, ServiceInfo,
+    StoredVerdict,
+};
 pub use problem::Problem;
-pub use types::{CodeTest, InlineTask, Item, Judgement, TaskRef, Verdict, VerifyRequest, VerifyResponse};
+pub use types::{
+    CodeTest, InlineTask, Item, Judgement, TaskRef, Verdict, VerifyRequest, VerifyResponse,
+};
 
 /// Version of the wire contract; the first path segment of its routes.
 pub const API_VERSION: &str = "v1";

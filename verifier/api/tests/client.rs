@@ -22,7 +22,11 @@ async fn server(answer: Option<String>) -> (String, tokio::task::JoinHandle<Stri
             request.extend_from_slice(&buffer[..read]);
             let text = String::from_utf8_lossy(&request);
             if let Some((head, body)) = text.split_once("\r\n\r\n") {
-                let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(|length| length.trim().parse::<usize>().unwrap()));
+                let length = head.lines().find_map(|line| {
+                    line.to_ascii_lowercase()
+                        .strip_prefix("content-length:")
+                        .map(|length| length.trim().parse::<usize>().unwrap())
+                });
                 if body.len() >= length.unwrap_or(0) {
                     break;
                 }
@@ -39,7 +43,10 @@ async fn server(answer: Option<String>) -> (String, tokio::task::JoinHandle<Stri
 }
 
 fn http(status: &str, headers: &str, body: &str) -> Option<String> {
-    Some(format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}", body.len()))
+    Some(format!(
+        "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}",
+        body.len()
+    ))
 }
 
 fn client(url: &str) -> Client {
@@ -47,7 +54,14 @@ fn client(url: &str) -> Client {
 }
 
 fn items() -> Vec<Item> {
-    vec![Item { id: "a".to_owned(), task: TaskRef::Inline(InlineTask::Math { answer: "2".to_owned() }), prompt: "1+1".to_owned(), completion: "2".to_owned() }]
+    vec![Item {
+        id: "a".to_owned(),
+        task: TaskRef::Inline(InlineTask::Math {
+            answer: "2".to_owned(),
+        }),
+        prompt: "1+1".to_owned(),
+        completion: "2".to_owned(),
+    }]
 }
 
 fn judgement(id: &str) -> serde_json::Value {
@@ -56,21 +70,46 @@ fn judgement(id: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn a_batch_goes_out_with_the_token_and_comes_back_judged() {
-    let (url, request) = server(http("200 OK", "", &json!({ "results": [judgement("a")] }).to_string())).await;
+    let (url, request) = server(http(
+        "200 OK",
+        "",
+        &json!({ "results": [judgement("a")] }).to_string(),
+    ))
+    .await;
     let judged = client(&url).verify(&items()).await.unwrap();
     assert_eq!(judged[0].verdict, Verdict::Correct);
     let request = request.await.unwrap();
-    assert!(request.starts_with("POST /v1/verify HTTP/1.1\r\n"), "{request}");
-    assert!(request.contains("authorization: Bearer secret\r\n"), "{request}");
-    assert!(request.contains("user-agent: rapid-verifier-api/"), "{request}");
+    assert!(
+        request.starts_with("POST /v1/verify HTTP/1.1\r\n"),
+        "{request}"
+    );
+    assert!(
+        request.contains("authorization: Bearer secret\r\n"),
+        "{request}"
+    );
+    assert!(
+        request.contains("user-agent: rapid-verifier-api/"),
+        "{request}"
+    );
     assert!(request.ends_with(r#"{"items":[{"id":"a","task":{"kind":"math","answer":"2"},"prompt":"1+1","completion":"2"}]}"#), "{request}");
 }
 
 #[tokio::test]
 async fn a_path_before_the_routes_is_kept() {
     let (url, request) = server(http("200 OK", "", r#"{"datasets":[]}"#)).await;
-    assert!(client(&format!("{url}/verifier")).datasets().await.unwrap().is_empty());
-    assert!(request.await.unwrap().starts_with("GET /verifier/v1/datasets "));
+    assert!(
+        client(&format!("{url}/verifier"))
+            .datasets()
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        request
+            .await
+            .unwrap()
+            .starts_with("GET /verifier/v1/datasets ")
+    );
 }
 
 #[tokio::test]
@@ -85,45 +124,93 @@ async fn a_full_queue_is_retryable_after_the_time_it_names() {
 
 #[tokio::test]
 async fn what_will_fail_again_is_not_retryable_and_what_may_not_is() {
-    for (status, retryable) in [("400 Bad Request", false), ("401 Unauthorized", false), ("413 Payload Too Large", false), ("422 Unprocessable", false), ("500 Internal", true), ("502 Bad Gateway", true), ("503 Unavailable", true)] {
+    for (status, retryable) in [
+        ("400 Bad Request", false),
+        ("401 Unauthorized", false),
+        ("413 Payload Too Large", false),
+        ("422 Unprocessable", false),
+        ("500 Internal", true),
+        ("502 Bad Gateway", true),
+        ("503 Unavailable", true),
+    ] {
         let (url, _server) = server(http(status, "", "<html>not a problem document</html>")).await;
         let error = client(&url).verify(&items()).await.unwrap_err();
         assert_eq!(error.retryable(), retryable, "{status}: {error}");
-        assert!(error.to_string().contains(&url) && error.to_string().contains(&status[..3]), "{error}");
+        assert!(
+            error.to_string().contains(&url) && error.to_string().contains(&status[..3]),
+            "{error}"
+        );
     }
 }
 
 #[tokio::test]
 async fn nobody_listening_is_retryable_and_names_address_and_remedy() {
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let error = client(&format!("http://{free}")).verify(&items()).await.unwrap_err();
+    let free = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let error = client(&format!("http://{free}"))
+        .verify(&items())
+        .await
+        .unwrap_err();
     assert!(matches!(error, ClientError::Connection { .. }) && error.retryable());
-    assert!(error.to_string().contains(&free.to_string()) && error.to_string().contains("rapid-verifier serve"), "{error}");
+    assert!(
+        error.to_string().contains(&free.to_string())
+            && error.to_string().contains("rapid-verifier serve"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_retryable() {
-    let (url, _server) = server(Some("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"results\":[".to_owned())).await;
+    let (url, _server) = server(Some(
+        "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"results\":[".to_owned(),
+    ))
+    .await;
     let error = client(&url).verify(&items()).await.unwrap_err();
-    assert!(matches!(error, ClientError::Connection { .. }) && error.retryable(), "{error}");
+    assert!(
+        matches!(error, ClientError::Connection { .. }) && error.retryable(),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_server_that_says_nothing_is_given_up() {
     let (url, server) = server(None).await;
     let started = Instant::now();
-    let error = client(&url).with_timeout(Duration::from_millis(200)).verify(&items()).await.unwrap_err();
-    assert!(matches!(error, ClientError::Timeout { .. }) && error.retryable(), "{error}");
+    let error = client(&url)
+        .with_timeout(Duration::from_millis(200))
+        .verify(&items())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, ClientError::Timeout { .. }) && error.retryable(),
+        "{error}"
+    );
     assert!(started.elapsed() < Duration::from_secs(10));
     server.abort();
 }
 
 #[tokio::test]
 async fn judgements_that_do_not_belong_to_the_items_are_refused() {
-    for results in [json!([]), json!([judgement("b")]), json!([judgement("a"), judgement("a")]), json!("none")] {
-        let (url, _server) = server(http("200 OK", "", &json!({ "results": results }).to_string())).await;
+    for results in [
+        json!([]),
+        json!([judgement("b")]),
+        json!([judgement("a"), judgement("a")]),
+        json!("none"),
+    ] {
+        let (url, _server) = server(http(
+            "200 OK",
+            "",
+            &json!({ "results": results }).to_string(),
+        ))
+        .await;
         let error = client(&url).verify(&items()).await.unwrap_err();
-        assert!(matches!(error, ClientError::Answer { .. }) && !error.retryable(), "{error}");
+        assert!(
+            matches!(error, ClientError::Answer { .. }) && !error.retryable(),
+            "{error}"
+        );
     }
 }
 
@@ -150,7 +237,15 @@ async fn a_verdict_that_is_not_kept_is_none() {
 fn an_address_that_no_verifier_can_have_is_refused_at_once() {
     for url in ["", "localhost:8700", "ftp://host/", "/v1", "http://"] {
         let error = Client::new(url, None).unwrap_err();
-        assert!(matches!(error, ClientError::Address { .. }) && !error.retryable(), "{url}");
+        assert!(
+            matches!(error, ClientError::Address { .. }) && !error.retryable(),
+            "{url}"
+        );
     }
-    assert_eq!(Client::new("https://verifier.example/base", None).unwrap().url(), "https://verifier.example/base/");
+    assert_eq!(
+        Client::new("https://verifier.example/base", None)
+            .unwrap()
+            .url(),
+        "https://verifier.example/base/"
+    );
 }

@@ -3,14 +3,22 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value as Json, json};
-use verifier_api::{CodeTest, InlineTask, Item, Judgement, Problem, Readiness, TaskRef, Verdict, VerifyRequest, VerifyResponse};
+use verifier_api::{
+    CodeTest, InlineTask, Item, Judgement, Problem, Readiness, TaskRef, Verdict, VerifyRequest,
+    VerifyResponse,
+};
 
 fn sent(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap()
 }
 
 fn item(task: TaskRef) -> Item {
-    Item { id: "a".to_owned(), task, prompt: "p".to_owned(), completion: "c".to_owned() }
+    Item {
+        id: "a".to_owned(),
+        task,
+        prompt: "p".to_owned(),
+        completion: "c".to_owned(),
+    }
 }
 
 #[test]
@@ -18,13 +26,21 @@ fn a_request_is_written_as_the_contract_says() {
     let request = VerifyRequest {
         items: vec![
             item(TaskRef::Named("mbppplus/2".to_owned())),
-            item(TaskRef::Inline(InlineTask::Math { answer: "\\frac12".to_owned() })),
+            item(TaskRef::Inline(InlineTask::Math {
+                answer: "\\frac12".to_owned(),
+            })),
             item(TaskRef::Inline(InlineTask::Code {
                 entry_point: "f".to_owned(),
-                tests: vec![CodeTest { args: vec![json!(1), json!({ "$tuple": [2] })], expected: json!(3) }],
+                tests: vec![CodeTest {
+                    args: vec![json!(1), json!({ "$tuple": [2] })],
+                    expected: json!(3),
+                }],
                 asserts: vec!["assert f(1)==2".to_owned()],
             })),
-            item(TaskRef::Inline(InlineTask::Lean { header: "import Mathlib".to_owned(), statement: "theorem t : 1+1=2 := by".to_owned() })),
+            item(TaskRef::Inline(InlineTask::Lean {
+                header: "import Mathlib".to_owned(),
+                statement: "theorem t : 1+1=2 := by".to_owned(),
+            })),
         ],
     };
     assert_eq!(
@@ -56,7 +72,9 @@ fn a_judgement_is_written_as_the_contract_says() {
         elapsed_ms: 0.4,
     };
     assert_eq!(
-        sent(&VerifyResponse { results: vec![judgement] }),
+        sent(&VerifyResponse {
+            results: vec![judgement]
+        }),
         r#"{"results":[{"id":"a","reward":1.0,"verdict":"correct","detail":{},"passed":3,"total":3,"retryable":false,"key":"00","cached":true,"deterministic":true,"elapsed_ms":0.4}]}"#
     );
 }
@@ -65,7 +83,15 @@ fn a_judgement_is_written_as_the_contract_says() {
 fn an_unavailable_judgement_has_a_null_reward() {
     let text = r#"{"id":"a","reward":null,"verdict":"unavailable","detail":{"reason":"x"},"retryable":true,"key":"","cached":false,"deterministic":true,"elapsed_ms":0}"#;
     let judgement: Judgement = serde_json::from_str(text).unwrap();
-    assert_eq!((judgement.reward, judgement.verdict, judgement.retryable, judgement.passed), (None, Verdict::Unavailable, true, None));
+    assert_eq!(
+        (
+            judgement.reward,
+            judgement.verdict,
+            judgement.retryable,
+            judgement.passed
+        ),
+        (None, Verdict::Unavailable, true, None)
+    );
 }
 
 #[test]
@@ -93,7 +119,14 @@ fn a_field_that_the_server_gains_does_not_break_this_client() {
 #[test]
 fn a_problem_document_of_another_server_is_understood() {
     let problem: Problem = serde_json::from_value::<Problem>(json!({ "title": "No" })).unwrap();
-    assert_eq!((problem.kind.as_str(), problem.title.as_str(), problem.status), ("about:blank", "No", 0));
+    assert_eq!(
+        (
+            problem.kind.as_str(),
+            problem.title.as_str(),
+            problem.status
+        ),
+        ("about:blank", "No", 0)
+    );
     let written: Json = serde_json::to_value(problem).unwrap();
     assert!(written.get("type").is_some() && written.get("item").is_none());
 }

@@ -39,10 +39,14 @@ impl Table {
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// Another process holds the file.
-    #[error("the cache {0} is in use by another process; this one keeps its verdicts in memory only. Give it a folder of its own with --cache-dir to keep them")]
+    #[error(
+        "the cache {0} is in use by another process; this one keeps its verdicts in memory only. Give it a folder of its own with --cache-dir to keep them"
+    )]
     InUse(PathBuf),
     /// The file system refuses.
-    #[error("the cache {path} cannot be opened: {reason}. Free some space there or name a writable folder with --cache-dir")]
+    #[error(
+        "the cache {path} cannot be opened: {reason}. Free some space there or name a writable folder with --cache-dir"
+    )]
     Unusable {
         /// The file.
         path: PathBuf,
@@ -70,7 +74,10 @@ impl Disk {
     /// # Errors
     /// [`DiskError`] where the file is in use, or cannot be made.
     pub fn open(path: &Path) -> Result<Disk, DiskError> {
-        let unusable = |reason: String| DiskError::Unusable { path: path.to_owned(), reason };
+        let unusable = |reason: String| DiskError::Unusable {
+            path: path.to_owned(),
+            reason,
+        };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| unusable(error.to_string()))?;
         }
@@ -80,8 +87,16 @@ impl Disk {
             Err(Broken::System(reason)) => return Err(unusable(reason)),
             Err(Broken::Corrupt(reason)) => {
                 let aside = aside(path);
-                std::fs::rename(path, &aside).map_err(|error| unusable(format!("it is corrupt ({reason}) and cannot be moved aside: {error}")))?;
-                tracing::warn!("the cache {} is corrupt ({reason}): moved to {}, a new one is begun", path.display(), aside.display());
+                std::fs::rename(path, &aside).map_err(|error| {
+                    unusable(format!(
+                        "it is corrupt ({reason}) and cannot be moved aside: {error}"
+                    ))
+                })?;
+                tracing::warn!(
+                    "the cache {} is corrupt ({reason}): moved to {}, a new one is begun",
+                    path.display(),
+                    aside.display()
+                );
                 open(path).map_err(|broken| unusable(broken.to_string()))?
             }
         };
@@ -94,7 +109,11 @@ impl Disk {
                 move || write_all(&database, &queue)
             })
             .map_err(|error| unusable(error.to_string()))?;
-        Ok(Disk { database, writes: Some(writes), writer: Some(writer) })
+        Ok(Disk {
+            database,
+            writes: Some(writes),
+            writer: Some(writer),
+        })
     }
 
     /// The entry under `key`. A failure to read counts as an absent entry, and is logged.
@@ -161,7 +180,12 @@ fn open(path: &Path) -> Result<Database, Broken> {
     match opened {
         Ok(Ok(database)) => Ok(database),
         Ok(Err(redb::Error::DatabaseAlreadyOpen)) => Err(Broken::InUse),
-        Ok(Err(redb::Error::Io(error))) if !matches!(error.kind(), std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof) => {
+        Ok(Err(redb::Error::Io(error)))
+            if !matches!(
+                error.kind(),
+                std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof
+            ) =>
+        {
             Err(Broken::System(error.to_string()))
         }
         Ok(Err(error)) => Err(Broken::Corrupt(error.to_string())),
@@ -200,10 +224,17 @@ fn write_all(database: &Database, queue: &Receiver<Write>) {
                     break;
                 }
             }
-            next = if batch.len() < BATCH { queue.recv_timeout(GATHER).ok() } else { None };
+            next = if batch.len() < BATCH {
+                queue.recv_timeout(GATHER).ok()
+            } else {
+                None
+            };
         }
         if let Err(error) = write_batch(database, &batch) {
-            tracing::warn!("{} entries could not be written to the cache: {error}", batch.len());
+            tracing::warn!(
+                "{} entries could not be written to the cache: {error}",
+                batch.len()
+            );
         }
         for done in flushes {
             let _ = done.send(());
@@ -238,7 +269,10 @@ mod tests {
         let disk = Disk::open(&path).unwrap();
         disk.put(Table::Verdicts, Key([1; 32]), b"kept".to_vec());
         disk.flush();
-        assert_eq!(disk.get(Table::Verdicts, &Key([1; 32])).as_deref(), Some(b"kept".as_slice()));
+        assert_eq!(
+            disk.get(Table::Verdicts, &Key([1; 32])).as_deref(),
+            Some(b"kept".as_slice())
+        );
         assert!(folder.path().join("cache.redb.corrupt-1").exists());
     }
 
@@ -253,7 +287,12 @@ mod tests {
             }
         }
         let length = std::fs::metadata(&path).unwrap().len();
-        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length / 3).unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(length / 3)
+            .unwrap();
         let disk = Disk::open(&path).unwrap();
         disk.put(Table::Verdicts, Key([1; 32]), b"kept".to_vec());
         disk.flush();
@@ -273,15 +312,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = Disk::open(&file.join("cache.redb")).err().unwrap().to_string();
-        assert!(error.contains("cache.redb") && error.contains("--cache-dir"), "{error}");
+        let error = Disk::open(&file.join("cache.redb"))
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("cache.redb") && error.contains("--cache-dir"),
+            "{error}"
+        );
     }
 
     #[test]
     fn what_was_put_is_there_after_the_handle_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
-        Disk::open(&path).unwrap().put(Table::Expected, Key([7; 32]), b"value".to_vec());
-        assert_eq!(Disk::open(&path).unwrap().get(Table::Expected, &Key([7; 32])).as_deref(), Some(b"value".as_slice()));
+        Disk::open(&path)
+            .unwrap()
+            .put(Table::Expected, Key([7; 32]), b"value".to_vec());
+        assert_eq!(
+            Disk::open(&path)
+                .unwrap()
+                .get(Table::Expected, &Key([7; 32]))
+                .as_deref(),
+            Some(b"value".as_slice())
+        );
     }
 }

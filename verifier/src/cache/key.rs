@@ -64,8 +64,14 @@ mod tests {
 
     #[test]
     fn where_one_field_ends_and_the_next_begins_matters() {
-        assert_ne!(KeyWriter::new().field("ab").field("c").finish(), KeyWriter::new().field("a").field("bc").finish());
-        assert_ne!(KeyWriter::new().field("").finish(), KeyWriter::new().finish());
+        assert_ne!(
+            KeyWriter::new().field("ab").field("c").finish(),
+            KeyWriter::new().field("a").field("bc").finish()
+        );
+        assert_ne!(
+            KeyWriter::new().field("").finish(),
+            KeyWriter::new().finish()
+        );
     }
 
     proptest! {

@@ -23,7 +23,13 @@ struct Entry<V> {
 impl<V> Lru<V> {
     /// Holds at most `bound` bytes.
     pub(crate) fn new(bound: usize) -> Lru<V> {
-        Lru { entries: HashMap::new(), uses: BTreeMap::new(), clock: 0, weight: 0, bound }
+        Lru {
+            entries: HashMap::new(),
+            uses: BTreeMap::new(),
+            clock: 0,
+            weight: 0,
+            bound,
+        }
     }
 
     /// The value under `key`, which is now the last one to be forgotten.
@@ -43,14 +49,23 @@ impl<V> Lru<V> {
             return;
         }
         while self.weight + weight > self.bound {
-            let Some((_, oldest)) = self.uses.first_key_value() else { break };
+            let Some((_, oldest)) = self.uses.first_key_value() else {
+                break;
+            };
             let oldest = *oldest;
             self.remove(&oldest);
         }
         self.clock += 1;
         self.uses.insert(self.clock, key);
         self.weight += weight;
-        self.entries.insert(key, Entry { value, weight, used: self.clock });
+        self.entries.insert(
+            key,
+            Entry {
+                value,
+                weight,
+                used: self.clock,
+            },
+        );
     }
 
     fn remove(&mut self, key: &Key) {

@@ -22,13 +22,20 @@ impl VerdictCache {
     /// Keeps up to `bytes` of verdicts in memory, and all of them on `disk` where there is one.
     #[must_use]
     pub fn new(bytes: usize, disk: Option<Arc<Disk>>) -> VerdictCache {
-        VerdictCache { memory: Mutex::new(Lru::new(bytes)), disk }
+        VerdictCache {
+            memory: Mutex::new(Lru::new(bytes)),
+            disk,
+        }
     }
 
     /// The verdict under `key`, if it is in memory. Never blocks on the disk.
     #[must_use]
     pub fn in_memory(&self, key: &Key) -> Option<Grading> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
     }
 
     /// The verdict under `key`, wherever it is.
@@ -59,7 +66,10 @@ impl VerdictCache {
     fn remember(&self, key: Key, grading: &Grading) {
         // The detail is nearly all of it; 256 bytes stand for the rest and the map's own.
         let bytes = 256 + grading.detail.to_string().len();
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).put(key, grading.clone(), bytes);
+        self.memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .put(key, grading.clone(), bytes);
     }
 }
 

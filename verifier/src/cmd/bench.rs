@@ -58,7 +58,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// One thread, right answers and each task's neighbour's answer as a wrong one, for a second.
 fn math(args: &Args) -> anyhow::Result<serde_json::Value> {
     let config = args.config.resolve()?;
-    let dataset = datasets::open(args.dataset.as_deref().unwrap_or("starter-math"), config.data_dir.as_deref())?;
+    let dataset = datasets::open(
+        args.dataset.as_deref().unwrap_or("starter-math"),
+        config.data_dir.as_deref(),
+    )?;
     let answers: Vec<String> = dataset
         .train
         .into_iter()
@@ -68,29 +71,45 @@ fn math(args: &Args) -> anyhow::Result<serde_json::Value> {
             _ => None,
         })
         .collect();
-    anyhow::ensure!(!answers.is_empty(), "the data set `{}` has no math tasks to measure with", dataset.name);
-    let boxed: Vec<String> = answers.iter().map(|answer| format!("The sum is as asked. \\boxed{{{answer}}}")).collect();
+    anyhow::ensure!(
+        !answers.is_empty(),
+        "the data set `{}` has no math tasks to measure with",
+        dataset.name
+    );
+    let boxed: Vec<String> = answers
+        .iter()
+        .map(|answer| format!("The sum is as asked. \\boxed{{{answer}}}"))
+        .collect();
     let (mut pairs, mut slowest) = (0_u64, Duration::ZERO);
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(1) {
         for (index, completion) in boxed.iter().enumerate() {
             for answer in [&answers[index], &answers[(index + 1) % answers.len()]] {
                 let one = Instant::now();
-                black_box(grade(black_box(answer), black_box(completion), Extraction::Boxed));
+                black_box(grade(
+                    black_box(answer),
+                    black_box(completion),
+                    Extraction::Boxed,
+                ));
                 slowest = slowest.max(one.elapsed());
                 pairs += 1;
             }
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(json!({ "dataset": dataset.name, "threads": 1, "pairs": pairs, "pairs_per_second": (pairs as f64 / seconds).round(), "slowest_us": slowest.as_micros() as u64 }))
+    Ok(
+        json!({ "dataset": dataset.name, "threads": 1, "pairs": pairs, "pairs_per_second": (pairs as f64 / seconds).round(), "slowest_us": slowest.as_micros() as u64 }),
+    )
 }
 
 /// Each task's own solution, judged once through the pool with nothing cached but the expected values.
 fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let mut config = args.config.resolve()?;
     config.cache.disk = false;
-    let dataset = datasets::open(args.dataset.as_deref().unwrap_or("starter-code"), config.data_dir.as_deref())?;
+    let dataset = datasets::open(
+        args.dataset.as_deref().unwrap_or("starter-code"),
+        config.data_dir.as_deref(),
+    )?;
     let name = dataset.name.clone();
     let samples = |mark: &str| -> Vec<Sample> {
         dataset
@@ -100,7 +119,11 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
             .filter_map(|task| match &task.spec {
                 TaskSpec::Code(code) => {
                     let completion = format!("{mark}{}", code.canonical.as_ref()?);
-                    Some(Sample { task: task.id.clone(), prompt: String::new(), completion })
+                    Some(Sample {
+                        task: task.id.clone(),
+                        prompt: String::new(),
+                        completion,
+                    })
                 }
                 _ => None,
             })
@@ -108,13 +131,17 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     };
     // The comment makes another completion, so that the second round is not answered from the cache.
     let (first, second) = (samples(""), samples("# measured\n"));
-    anyhow::ensure!(!first.is_empty(), "the data set `{name}` has no code tasks with a solution to measure with");
+    anyhow::ensure!(
+        !first.is_empty(),
+        "the data set `{name}` has no code tasks with a solution to measure with"
+    );
     config.limits.queue = config.limits.queue.max(first.len());
     let mut registry = Registry::default();
     registry.add(dataset.clone());
     let (service, open) = setup::with_registry(&config, None, registry, None)?;
     service.prepare(open);
-    let runtime = tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
+    let runtime =
+        tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
     let bar = progress_bar(2 * first.len());
     // Makes the expected values.
     runtime.block_on(judge_samples(&service, &first, || bar.inc(1)));
@@ -122,10 +149,20 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let judgements = runtime.block_on(judge_samples(&service, &second, || bar.inc(1)));
     let seconds = started.elapsed().as_secs_f64();
     bar.finish_and_clear();
-    if let Some(unavailable) = judgements.iter().find(|judgement| judgement.reward.is_none()) {
-        anyhow::bail!("{} could not be judged: {}", unavailable.id, unavailable.detail["reason"].as_str().unwrap_or_default());
+    if let Some(unavailable) = judgements
+        .iter()
+        .find(|judgement| judgement.reward.is_none())
+    {
+        anyhow::bail!(
+            "{} could not be judged: {}",
+            unavailable.id,
+            unavailable.detail["reason"].as_str().unwrap_or_default()
+        );
     }
-    let mut times: Vec<f64> = judgements.iter().map(|judgement| judgement.elapsed_ms).collect();
+    let mut times: Vec<f64> = judgements
+        .iter()
+        .map(|judgement| judgement.elapsed_ms)
+        .collect();
     times.sort_by(f64::total_cmp);
     let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
     Ok(json!({

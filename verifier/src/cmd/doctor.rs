@@ -34,7 +34,11 @@ struct Finding {
 }
 
 fn finding(what: &str, works: bool, detail: impl Into<String>) -> Finding {
-    Finding { what: what.to_owned(), works, detail: detail.into() }
+    Finding {
+        what: what.to_owned(),
+        works,
+        detail: detail.into(),
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -43,7 +47,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     match Registry::open(&config.datasets, config.data_dir.as_deref()) {
         Ok(registry) => {
-            let names: Vec<String> = registry.datasets().iter().map(|set| format!("{} ({} + {})", set.name, set.train, set.eval)).collect();
+            let names: Vec<String> = registry
+                .datasets()
+                .iter()
+                .map(|set| format!("{} ({} + {})", set.name, set.train, set.eval))
+                .collect();
             findings.push(finding("data sets", true, names.join(", ")));
         }
         Err(error) => findings.push(finding("data sets", false, error.to_string())),
@@ -66,12 +74,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&findings)?);
     } else {
-        for Finding { what, works, detail } in &findings {
-            println!("{} {what}: {detail}", if *works { "ok     " } else { "missing" });
+        for Finding {
+            what,
+            works,
+            detail,
+        } in &findings
+        {
+            println!(
+                "{} {what}: {detail}",
+                if *works { "ok     " } else { "missing" }
+            );
         }
     }
-    let usable = graders.iter().filter(|grader| grader.name != "lean").all(|grader| grader.state == GraderState::Ready);
-    Ok(if usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let usable = graders
+        .iter()
+        .filter(|grader| grader.name != "lean")
+        .all(|grader| grader.state == GraderState::Ready);
+    Ok(if usable {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn cache(config: &verifier::config::Config) -> Finding {
@@ -83,7 +106,14 @@ fn cache(config: &verifier::config::Config) -> Finding {
     });
     match tried {
         Ok(()) => finding("cache folder", true, dir.display().to_string()),
-        Err(error) => finding("cache folder", false, format!("{} cannot be written ({error}): free some space, or give --cache-dir or RAPID_HOME", dir.display())),
+        Err(error) => finding(
+            "cache folder",
+            false,
+            format!(
+                "{} cannot be written ({error}): free some space, or give --cache-dir or RAPID_HOME",
+                dir.display()
+            ),
+        ),
     }
 }
 
@@ -91,9 +121,22 @@ fn state(grader: &GraderInfo, seconds: f64) -> Finding {
     let what = format!("grader {}", grader.name);
     match grader.state {
         GraderState::Ready => {
-            let interpreter = grader.interpreter.as_ref().map(|interpreter| format!(", {interpreter}, ready after {seconds:.1} s")).unwrap_or_default();
-            finding(&what, true, format!("{} judged a right and a wrong sample as it should{interpreter}", grader.version))
+            let interpreter = grader
+                .interpreter
+                .as_ref()
+                .map(|interpreter| format!(", {interpreter}, ready after {seconds:.1} s"))
+                .unwrap_or_default();
+            finding(
+                &what,
+                true,
+                format!(
+                    "{} judged a right and a wrong sample as it should{interpreter}",
+                    grader.version
+                ),
+            )
         }
-        GraderState::Preparing | GraderState::Unavailable => finding(&what, false, grader.reason.clone().unwrap_or_default()),
+        GraderState::Preparing | GraderState::Unavailable => {
+            finding(&what, false, grader.reason.clone().unwrap_or_default())
+        }
     }
 }

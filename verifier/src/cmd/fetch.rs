@@ -21,7 +21,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.name.strip_prefix("sandbox:").unwrap_or(&args.name);
-    let runtime = tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
+    let runtime =
+        tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
     let folder = runtime.block_on(fetch(Kind::Sandbox, name, &Terminal::new()))?;
     println!("{}", folder.display());
     Ok(ExitCode::SUCCESS)

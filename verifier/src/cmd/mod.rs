@@ -63,7 +63,11 @@ impl ConfigArgs {
         let mut config = Config::load(self.config.as_deref(), &self.set).map_err(usage)?;
         if let Some(dir) = &self.data_dir {
             if !dir.is_dir() {
-                return Err(Usage(format!("--data-dir {} is not a folder; it is the one that holds mbppplus/, math/, …", dir.display())).into());
+                return Err(Usage(format!(
+                    "--data-dir {} is not a folder; it is the one that holds mbppplus/, math/, …",
+                    dir.display()
+                ))
+                .into());
             }
             config.data_dir = Some(dir.clone());
         }
@@ -99,12 +103,24 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
     aside.push(".part");
     std::fs::write(&aside, text)
         .and_then(|()| std::fs::rename(&aside, path))
-        .with_context(|| format!("{} cannot be written; check that its folder exists and the disk has room", path.display()))
+        .with_context(|| {
+            format!(
+                "{} cannot be written; check that its folder exists and the disk has room",
+                path.display()
+            )
+        })
 }
 
 /// A bar on stderr where that is a terminal, and nothing elsewhere.
 pub(crate) fn progress_bar(length: usize) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(length as u64), target).with_style(style).with_message("judging")
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(Some(length as u64), target)
+        .with_style(style)
+        .with_message("judging")
 }

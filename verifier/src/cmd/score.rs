@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     service.prepare(open);
 
     let bar = progress_bar(samples.len());
-    let runtime = tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
+    let runtime =
+        tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
     let judgements = runtime.block_on(judge_samples(&service, &samples, || bar.inc(1)));
     bar.finish_and_clear();
 
@@ -78,8 +79,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A file of which nothing could be judged was not scored.
     let judged = score.samples == 0 || score.masked < score.samples;
     if !judged {
-        let reason = judgements.iter().find_map(|judgement| judgement.detail["reason"].as_str()).unwrap_or_default();
-        anyhow::bail!("none of the {} samples could be judged: {reason}", score.samples);
+        let reason = judgements
+            .iter()
+            .find_map(|judgement| judgement.detail["reason"].as_str())
+            .unwrap_or_default();
+        anyhow::bail!(
+            "none of the {} samples could be judged: {reason}",
+            score.samples
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

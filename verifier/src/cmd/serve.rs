@@ -31,7 +31,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The token that clients must send, where there is no file
-    #[arg(long, env = "RAPID_VERIFIER_TOKEN", hide_env_values = true, hide = true, value_name = "TOKEN")]
+    #[arg(
+        long,
+        env = "RAPID_VERIFIER_TOKEN",
+        hide_env_values = true,
+        hide = true,
+        value_name = "TOKEN"
+    )]
     token: Option<String>,
     /// Graders without which /readyz does not answer 200
     #[arg(long, value_delimiter = ',', value_name = "GRADERS")]
@@ -50,10 +56,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         config.require.clone_from(&args.require);
     }
     let config = config.checked().map_err(usage)?;
-    tracing::info!("configuration:\n{}", toml::to_string(&config).unwrap_or_default());
+    tracing::info!(
+        "configuration:\n{}",
+        toml::to_string(&config).unwrap_or_default()
+    );
 
     let (service, open) = setup::service(&config, args.token.clone())?;
-    let names: Vec<String> = service.registry().datasets().into_iter().map(|set| format!("{} ({})", set.name, set.train + set.eval)).collect();
+    let names: Vec<String> = service
+        .registry()
+        .datasets()
+        .into_iter()
+        .map(|set| format!("{} ({})", set.name, set.train + set.eval))
+        .collect();
     tracing::info!("data sets: {}", names.join(", "));
     tokio::runtime::Runtime::new().context("the async runtime could not be started")?.block_on(async {
         let listener = TcpListener::bind(config.listen)

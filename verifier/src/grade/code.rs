@@ -41,15 +41,28 @@ pub struct CodeGrader {
 
 /// `limits` with another amount of fuel, and a backstop far beyond it.
 fn with_fuel(limits: Limits, fuel: u64) -> Limits {
-    Limits { fuel, backstop: limits.backstop.max(fuel as f64 / SLOW_FUEL_PER_SECOND), ..limits }
+    Limits {
+        fuel,
+        backstop: limits.backstop.max(fuel as f64 / SLOW_FUEL_PER_SECOND),
+        ..limits
+    }
 }
 
 impl CodeGrader {
     /// Judges in `sandbox` under `limits` (a task whose own solution needs more fuel than half of theirs gets twice what that needs), with up to
     /// `memory` bytes of expected values in memory, and all of them on `disk`.
     #[must_use]
-    pub fn new(sandbox: Arc<dyn Sandbox>, limits: Limits, memory: usize, disk: Option<Arc<Disk>>) -> CodeGrader {
-        CodeGrader { sandbox, limits, expectations: Expectations::new(memory, disk) }
+    pub fn new(
+        sandbox: Arc<dyn Sandbox>,
+        limits: Limits,
+        memory: usize,
+        disk: Option<Arc<Disk>>,
+    ) -> CodeGrader {
+        CodeGrader {
+            sandbox,
+            limits,
+            expectations: Expectations::new(memory, disk),
+        }
     }
 
     /// The sandbox that verdicts are made in.
@@ -68,69 +81,133 @@ impl CodeGrader {
     #[must_use]
     pub fn grade(&self, task: &CodeTask, completion: &str) -> Grading {
         let Some(source) = extract(completion) else {
-            return Grading::new(Verdict::Malformed, json!({ "reason": "the completion holds no code" }));
+            return Grading::new(
+                Verdict::Malformed,
+                json!({ "reason": "the completion holds no code" }),
+            );
         };
-        self.try_grade(task, source).unwrap_or_else(|unavailable| *unavailable)
+        self.try_grade(task, source)
+            .unwrap_or_else(|unavailable| *unavailable)
     }
 
     fn try_grade(&self, task: &CodeTask, source: &str) -> Result<Grading, Box<Grading>> {
         if task.tests.is_empty() && task.asserts.is_empty() {
-            return Err(Box::new(Grading::unavailable("the task has neither tests nor asserts, so that nothing can tell a right program from a wrong one", false)));
+            return Err(Box::new(Grading::unavailable(
+                "the task has neither tests nor asserts, so that nothing can tell a right program from a wrong one",
+                false,
+            )));
         }
         let mut gradings = Vec::new();
         if !task.tests.is_empty() {
             gradings.push(self.by_values(task, source)?);
         }
         // Test code is run only where it can still change the verdict.
-        let right_so_far = gradings.iter().all(|grading| grading.verdict == Verdict::Correct);
+        let right_so_far = gradings
+            .iter()
+            .all(|grading| grading.verdict == Verdict::Correct);
         if !task.asserts.is_empty() && right_so_far {
             gradings.push(self.by_asserts(task, source)?);
         }
         let total = task.tests.len() + task.asserts.len();
         let passed: u32 = gradings.iter().filter_map(|grading| grading.passed).sum();
         // Only the last can have failed.
-        let last = gradings.pop().unwrap_or_else(|| Grading::unavailable("nothing was judged", true));
-        Ok(Grading { passed: Some(passed), total: Some(u32::try_from(total).unwrap_or(u32::MAX)), ..last })
+        let last = gradings
+            .pop()
+            .unwrap_or_else(|| Grading::unavailable("nothing was judged", true));
+        Ok(Grading {
+            passed: Some(passed),
+            total: Some(u32::try_from(total).unwrap_or(u32::MAX)),
+            ..last
+        })
     }
 
     /// Inputs in, values out, compared here.
     fn by_values(&self, task: &CodeTask, source: &str) -> Result<Grading, Box<Grading>> {
-        let calls: Vec<String> = task.tests.iter().map(|test| Json::Array(test.args.iter().map(Value::to_json).collect()).to_string()).collect();
+        let calls: Vec<String> = task
+            .tests
+            .iter()
+            .map(|test| Json::Array(test.args.iter().map(Value::to_json).collect()).to_string())
+            .collect();
         let expectation = self.expectation(task, &calls)?;
-        let limits = with_fuel(self.limits, self.limits.fuel.max(expectation.fuel.saturating_mul(2)));
-        let run = self.sandbox.run(&Program { source, entry_point: &task.entry_point, calls: &calls }, &limits).map_err(|error| failure(&error))?;
-        Ok(grade_run(&run, calls.len(), |index, value| fault(task, &calls[index], &expectation.values[index], value)))
+        let limits = with_fuel(
+            self.limits,
+            self.limits.fuel.max(expectation.fuel.saturating_mul(2)),
+        );
+        let run = self
+            .sandbox
+            .run(
+                &Program {
+                    source,
+                    entry_point: &task.entry_point,
+                    calls: &calls,
+                },
+                &limits,
+            )
+            .map_err(|error| failure(&error))?;
+        Ok(grade_run(&run, calls.len(), |index, value| {
+            fault(task, &calls[index], &expectation.values[index], value)
+        }))
     }
 
     fn by_asserts(&self, task: &CodeTask, source: &str) -> Result<Grading, Box<Grading>> {
         let prelude = task.imports.join("\n");
-        let program = Program { source, entry_point: &task.entry_point, calls: &[] };
-        let run = self.sandbox.run_tests(&program, &prelude, &task.asserts, &self.limits).map_err(|error| failure(&error))?;
+        let program = Program {
+            source,
+            entry_point: &task.entry_point,
+            calls: &[],
+        };
+        let run = self
+            .sandbox
+            .run_tests(&program, &prelude, &task.asserts, &self.limits)
+            .map_err(|error| failure(&error))?;
         let mut grading = grade_run(&run, task.asserts.len(), |_, _| None);
-        if let Some(test) = grading.detail.get("test").and_then(Json::as_u64).and_then(|index| task.asserts.get(usize::try_from(index).ok()?)) {
+        if let Some(test) = grading
+            .detail
+            .get("test")
+            .and_then(Json::as_u64)
+            .and_then(|index| task.asserts.get(usize::try_from(index).ok()?))
+        {
             grading.detail["assert"] = json!(excerpt(test));
         }
         Ok(grading)
     }
 
     /// From the task's own solution, else from the record.
-    fn expectation(&self, task: &CodeTask, calls: &[String]) -> Result<Arc<Expectation>, Box<Grading>> {
+    fn expectation(
+        &self,
+        task: &CodeTask,
+        calls: &[String],
+    ) -> Result<Arc<Expectation>, Box<Grading>> {
         if let Some(solution) = &task.canonical {
             return self
                 .expectations
                 .of(&*self.sandbox, task, solution, calls, &self.limits)
                 .map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)));
         }
-        let values: Option<Vec<String>> = task.tests.iter().map(|test| test.expected.as_ref().map(|value| value.to_json().to_string())).collect();
+        let values: Option<Vec<String>> = task
+            .tests
+            .iter()
+            .map(|test| {
+                test.expected
+                    .as_ref()
+                    .map(|value| value.to_json().to_string())
+            })
+            .collect();
         match values {
             Some(values) => Ok(Arc::new(Expectation { values, fuel: 0 })),
-            None => Err(Box::new(Grading::unavailable("the task has a test without an expected value and no solution to make one from; leave it out", false))),
+            None => Err(Box::new(Grading::unavailable(
+                "the task has a test without an expected value and no solution to make one from; leave it out",
+                false,
+            ))),
         }
     }
 }
 
 fn failure(error: &SandboxError) -> Box<Grading> {
-    Box::new(Grading::unavailable(&error.to_string(), matches!(error, SandboxError::Transient(_))))
+    Box::new(Grading::unavailable(
+        &error.to_string(),
+        matches!(error, SandboxError::Transient(_)),
+    ))
 }
 
 /// What is wrong with one result, or `None`.
@@ -143,7 +220,9 @@ fn fault(task: &CodeTask, call: &str, expected: &str, got: &str) -> Option<Json>
             (Ok(expected), Ok(got)) => passes(&expected, &got, task.atol, task.compare),
             _ => false,
         };
-    (!passed).then(|| json!({ "args": excerpt(call), "expected": excerpt(expected), "got": excerpt(got) }))
+    (!passed).then(
+        || json!({ "args": excerpt(call), "expected": excerpt(expected), "got": excerpt(got) }),
+    )
 }
 
 /// The verdict on a run: the first failing call decides, and how the run ended only where no call had failed before.
@@ -153,8 +232,12 @@ fn grade_run(run: &Run, total: usize, fault: impl Fn(usize, &str) -> Option<Json
     for (index, call) in run.calls.iter().take(total).enumerate() {
         let wrong = match call {
             Call::Returned(value) => fault(index, value),
-            Call::Raised { kind, message } => Some(json!({ "raised": excerpt(&format!("{kind}: {message}")) })),
-            Call::TooLarge => Some(json!({ "raised": "the value returned is too large to be sent" })),
+            Call::Raised { kind, message } => {
+                Some(json!({ "raised": excerpt(&format!("{kind}: {message}")) }))
+            }
+            Call::TooLarge => {
+                Some(json!({ "raised": "the value returned is too large to be sent" }))
+            }
         };
         match wrong {
             None => passed += 1,
@@ -167,18 +250,37 @@ fn grade_run(run: &Run, total: usize, fault: impl Fn(usize, &str) -> Option<Json
     let (verdict, mut detail) = match (first, &run.end) {
         (Some(detail), _) => (Verdict::Incorrect, detail),
         (None, End::Completed) if passed == total => (Verdict::Correct, json!({})),
-        (None, End::Completed) => (Verdict::Incorrect, json!({ "reason": "not every call was answered", "test": passed })),
-        (None, End::Unloadable { kind, message }) => (Verdict::Incorrect, json!({ "reason": excerpt(&format!("{kind}: {message}")) })),
-        (None, End::OutOfFuel) => (Verdict::Timeout, json!({ "reason": "out of fuel", "test": passed })),
-        (None, End::OutOfMemory) => (Verdict::Memory, json!({ "reason": "out of memory", "test": passed })),
-        (None, End::Died(how)) => (Verdict::Incorrect, json!({ "reason": excerpt(how), "test": passed })),
+        (None, End::Completed) => (
+            Verdict::Incorrect,
+            json!({ "reason": "not every call was answered", "test": passed }),
+        ),
+        (None, End::Unloadable { kind, message }) => (
+            Verdict::Incorrect,
+            json!({ "reason": excerpt(&format!("{kind}: {message}")) }),
+        ),
+        (None, End::OutOfFuel) => (
+            Verdict::Timeout,
+            json!({ "reason": "out of fuel", "test": passed }),
+        ),
+        (None, End::OutOfMemory) => (
+            Verdict::Memory,
+            json!({ "reason": "out of memory", "test": passed }),
+        ),
+        (None, End::Died(how)) => (
+            Verdict::Incorrect,
+            json!({ "reason": excerpt(how), "test": passed }),
+        ),
     };
     if verdict != Verdict::Correct && !run.stdout.is_empty() {
         detail["stdout"] = json!(excerpt(&run.stdout));
     }
     detail["fuel"] = json!(run.fuel);
     let count = |n: usize| Some(u32::try_from(n).unwrap_or(u32::MAX));
-    Grading { passed: count(passed), total: count(total), ..Grading::new(verdict, detail) }
+    Grading {
+        passed: count(passed),
+        total: count(total),
+        ..Grading::new(verdict, detail)
+    }
 }
 
 #[cfg(test)]

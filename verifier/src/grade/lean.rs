@@ -23,6 +23,9 @@ mod tests {
     #[test]
     fn a_proof_is_neither_right_nor_wrong_without_lean() {
         let grading = grade();
-        assert_eq!((grading.verdict, grading.reward(), grading.retryable), (Verdict::Unavailable, None, false));
+        assert_eq!(
+            (grading.verdict, grading.reward(), grading.retryable),
+            (Verdict::Unavailable, None, false)
+        );
     }
 }

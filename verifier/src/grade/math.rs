@@ -11,6 +11,7 @@ mod equal;
 mod extract;
 mod latex;
 mod number;
+mod unit;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -56,7 +57,8 @@ pub fn grade(answer: &str, completion: &str, extraction: Extraction) -> Grading 
         };
         return Grading::new(Verdict::Malformed, json!({ "reason": wanted }));
     };
-    let mut detail = json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });
+    let mut detail =
+        json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });
     let verdict = match equal(answer, extracted.text) {
         Some(rule) => {
             detail["rule"] = json!(rule.name());
@@ -77,28 +79,53 @@ mod tests {
 
     #[test]
     fn the_last_box_decides() {
-        assert_eq!(verdict("3", r"First \boxed{2}, no: \boxed{3}."), Verdict::Correct);
-        assert_eq!(verdict("3", r"First \boxed{3}, no: \boxed{2}."), Verdict::Incorrect);
+        assert_eq!(
+            verdict("3", r"First \boxed{2}, no: \boxed{3}."),
+            Verdict::Correct
+        );
+        assert_eq!(
+            verdict("3", r"First \boxed{3}, no: \boxed{2}."),
+            Verdict::Incorrect
+        );
     }
 
     #[test]
     fn an_unboxed_answer_is_malformed_unless_any_form_counts() {
         assert_eq!(verdict("3", "The answer is 3."), Verdict::Malformed);
-        assert_eq!(grade("3", "The answer is 3.", Extraction::Any).verdict, Verdict::Correct);
-        assert_eq!(grade("3", "1 + 2 = 3", Extraction::Any).verdict, Verdict::Correct);
-        assert_eq!(grade("4", "1 + 2 = 3", Extraction::Any).verdict, Verdict::Incorrect);
-        assert_eq!(grade("4", "four", Extraction::Any).verdict, Verdict::Malformed);
+        assert_eq!(
+            grade("3", "The answer is 3.", Extraction::Any).verdict,
+            Verdict::Correct
+        );
+        assert_eq!(
+            grade("3", "1 + 2 = 3", Extraction::Any).verdict,
+            Verdict::Correct
+        );
+        assert_eq!(
+            grade("4", "1 + 2 = 3", Extraction::Any).verdict,
+            Verdict::Incorrect
+        );
+        assert_eq!(
+            grade("4", "four", Extraction::Any).verdict,
+            Verdict::Malformed
+        );
     }
 
     #[test]
     fn the_detail_says_what_was_read_and_why_it_was_accepted() {
         let grading = grade(r"\frac12", r"so \boxed{0.5}", Extraction::Boxed);
-        assert_eq!(grading.detail, json!({ "extracted": "0.5", "from": "boxed", "rule": "number" }));
+        assert_eq!(
+            grading.detail,
+            json!({ "extracted": "0.5", "from": "boxed", "rule": "number" })
+        );
     }
 
     #[test]
     fn a_long_answer_leaves_a_short_detail() {
-        let grading = grade("1", &format!(r"\boxed{{{}}}", "9".repeat(1 << 20)), Extraction::Boxed);
+        let grading = grade(
+            "1",
+            &format!(r"\boxed{{{}}}", "9".repeat(1 << 20)),
+            Extraction::Boxed,
+        );
         assert_eq!(grading.verdict, Verdict::Incorrect);
         assert!(grading.detail.to_string().len() < 2_000);
     }

@@ -32,13 +32,26 @@ impl Grading {
     /// A deterministic verdict about the completion.
     #[must_use]
     pub fn new(verdict: Verdict, detail: Json) -> Grading {
-        Grading { verdict, detail, passed: None, total: None, retryable: false, deterministic: true }
+        Grading {
+            verdict,
+            detail,
+            passed: None,
+            total: None,
+            retryable: false,
+            deterministic: true,
+        }
     }
 
     /// A failure that says nothing about the completion.
     #[must_use]
     pub fn unavailable(reason: &str, retryable: bool) -> Grading {
-        Grading { retryable, ..Grading::new(Verdict::Unavailable, json!({ "reason": bounded(reason, 2_000) })) }
+        Grading {
+            retryable,
+            ..Grading::new(
+                Verdict::Unavailable,
+                json!({ "reason": bounded(reason, 2_000) }),
+            )
+        }
     }
 
     /// 1, 0, or `None` where the verdict is not about the completion.
@@ -46,7 +59,9 @@ impl Grading {
     pub fn reward(&self) -> Option<f64> {
         match self.verdict {
             Verdict::Correct => Some(1.0),
-            Verdict::Incorrect | Verdict::Timeout | Verdict::Memory | Verdict::Malformed => Some(0.0),
+            Verdict::Incorrect | Verdict::Timeout | Verdict::Memory | Verdict::Malformed => {
+                Some(0.0)
+            }
             Verdict::Unavailable => None,
         }
     }
@@ -70,8 +85,14 @@ mod tests {
 
     #[test]
     fn only_an_unavailable_verdict_has_no_reward() {
-        assert_eq!(Grading::new(Verdict::Correct, Json::Null).reward(), Some(1.0));
-        assert_eq!(Grading::new(Verdict::Timeout, Json::Null).reward(), Some(0.0));
+        assert_eq!(
+            Grading::new(Verdict::Correct, Json::Null).reward(),
+            Some(1.0)
+        );
+        assert_eq!(
+            Grading::new(Verdict::Timeout, Json::Null).reward(),
+            Some(0.0)
+        );
         assert_eq!(Grading::unavailable("no sandbox", true).reward(), None);
     }
 

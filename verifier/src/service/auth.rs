@@ -26,12 +26,20 @@ impl Token {
     }
 }
 
-pub(super) async fn check(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+pub(super) async fn check(
+    State(service): State<Arc<Service>>,
+    request: Request,
+    next: Next,
+) -> Response {
     if let Some(token) = &service.token {
-        let given = request.headers().get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(|header| {
-            let (scheme, rest) = header.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim())
-        });
+        let given = request
+            .headers()
+            .get(AUTHORIZATION)
+            .and_then(|header| header.to_str().ok())
+            .and_then(|header| {
+                let (scheme, rest) = header.split_once(' ')?;
+                scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim())
+            });
         if !given.is_some_and(|given| token.is(given)) {
             return ProblemResponse::unauthorised(given.is_some()).into_response();
         }

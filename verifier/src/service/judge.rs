@@ -26,7 +26,9 @@ pub enum Refusal {
 
 impl From<Full> for Refusal {
     fn from(full: Full) -> Refusal {
-        Refusal::Full { retry_after: full.retry_after }
+        Refusal::Full {
+            retry_after: full.retry_after,
+        }
     }
 }
 
@@ -61,7 +63,9 @@ impl Flights {
     /// Whether someone still waits; where nobody does, the flight is over.
     fn wanted(&self, key: &Key) -> bool {
         let mut flights = self.lock();
-        let Some(waiters) = flights.get_mut(key) else { return false };
+        let Some(waiters) = flights.get_mut(key) else {
+            return false;
+        };
         waiters.retain(|waiter| !waiter.is_closed());
         if waiters.is_empty() {
             flights.remove(key);
@@ -75,7 +79,10 @@ impl Flights {
         for (number, waiter) in waiters.into_iter().enumerate() {
             let cached = outcome.cached || number > 0;
             // Whoever has gone away needs no answer.
-            let _ = waiter.send(Outcome { cached, ..outcome.clone() });
+            let _ = waiter.send(Outcome {
+                cached,
+                ..outcome.clone()
+            });
         }
     }
 }
@@ -100,11 +107,18 @@ impl Job for JudgeJob {
         let known = self.service.cache.get(&self.key);
         let cached = known.is_some();
         let grading = known.unwrap_or_else(|| {
-            let grading = self.service.graders.grade(&self.question.task.spec, &self.question.completion);
+            let grading = self
+                .service
+                .graders
+                .grade(&self.question.task.spec, &self.question.completion);
             self.service.cache.put(self.key, &grading);
             grading
         });
-        let outcome = Outcome { grading, cached, seconds: started.elapsed().as_secs_f64() };
+        let outcome = Outcome {
+            grading,
+            cached,
+            seconds: started.elapsed().as_secs_f64(),
+        };
         self.service.flights.land(&self.key, &outcome);
         self.over = true;
     }
@@ -143,23 +157,55 @@ enum Pending {
 ///
 /// # Errors
 /// [`Refusal::Full`] where the queue has no room for what is not in the cache; then nothing of the batch was queued.
-pub async fn judge(service: &Arc<Service>, questions: Vec<Question>) -> Result<Vec<Judgement>, Refusal> {
+pub async fn judge(
+    service: &Arc<Service>,
+    questions: Vec<Question>,
+) -> Result<Vec<Judgement>, Refusal> {
     let started = Instant::now();
-    let keys: Vec<Key> = questions.iter().map(|question| service.graders.key(&question.task, &question.prompt, &question.completion)).collect();
+    let keys: Vec<Key> = questions
+        .iter()
+        .map(|question| {
+            service
+                .graders
+                .key(&question.task, &question.prompt, &question.completion)
+        })
+        .collect();
     let here: Vec<Option<Outcome>> = questions
         .iter()
         .zip(&keys)
         .map(|(question, key)| {
-            let outcome = |grading, cached| Outcome { grading, cached, seconds: 0.0 };
-            let refused = || service.graders.refusal(&question.task.spec).map(|grading| outcome(grading, false));
-            service.cache.in_memory(key).map(|grading| outcome(grading, true)).or_else(refused)
+            let outcome = |grading, cached| Outcome {
+                grading,
+                cached,
+                seconds: 0.0,
+            };
+            let refused = || {
+                service
+                    .graders
+                    .refusal(&question.task.spec)
+                    .map(|grading| outcome(grading, false))
+            };
+            service
+                .cache
+                .in_memory(key)
+                .map(|grading| outcome(grading, true))
+                .or_else(refused)
         })
         .collect();
-    let absent = |heavy: bool| questions.iter().zip(&here).filter(|(question, here)| here.is_none() && question.heavy() == heavy).count();
+    let absent = |heavy: bool| {
+        questions
+            .iter()
+            .zip(&here)
+            .filter(|(question, here)| here.is_none() && question.heavy() == heavy)
+            .count()
+    };
     let mut light = service.light.reserve(absent(false))?;
     let mut heavy = service.heavy.reserve(absent(true))?;
 
-    let mut leaving = Leaving { service, answered: false };
+    let mut leaving = Leaving {
+        service,
+        answered: false,
+    };
     let mut ids = Vec::with_capacity(questions.len());
     let mut pending = Vec::with_capacity(questions.len());
     for ((question, key), here) in questions.into_iter().zip(keys).zip(here) {
@@ -167,7 +213,11 @@ pub async fn judge(service: &Arc<Service>, questions: Vec<Question>) -> Result<V
         pending.push(match here {
             Some(outcome) => Pending::Here(outcome, key),
             None => {
-                let room = if question.heavy() { &mut heavy } else { &mut light };
+                let room = if question.heavy() {
+                    &mut heavy
+                } else {
+                    &mut light
+                };
                 Pending::Waits(enqueue(service, room, question, key), key)
             }
         });
@@ -181,32 +231,61 @@ pub async fn judge(service: &Arc<Service>, questions: Vec<Question>) -> Result<V
             Pending::Here(outcome, key) => (outcome, key),
             Pending::Waits(receiver, key) => {
                 let lost = || Outcome {
-                    grading: Grading::unavailable("the item was not judged: its grader failed, or the server is stopping", true),
+                    grading: Grading::unavailable(
+                        "the item was not judged: its grader failed, or the server is stopping",
+                        true,
+                    ),
                     cached: false,
                     seconds: 0.0,
                 };
                 (receiver.await.unwrap_or_else(|_| lost()), key)
             }
         };
-        let seconds = if outcome.cached { started.elapsed().as_secs_f64() } else { outcome.seconds };
-        service.metrics.judgement(grader, outcome.grading.verdict, outcome.cached, outcome.seconds);
+        let seconds = if outcome.cached {
+            started.elapsed().as_secs_f64()
+        } else {
+            outcome.seconds
+        };
+        service.metrics.judgement(
+            grader,
+            outcome.grading.verdict,
+            outcome.cached,
+            outcome.seconds,
+        );
         judgements.push(judgement(id, key, outcome, seconds));
     }
     leaving.answered = true;
     Ok(judgements)
 }
 
-fn enqueue(service: &Arc<Service>, room: &mut Reservation, question: Question, key: Key) -> oneshot::Receiver<Outcome> {
+fn enqueue(
+    service: &Arc<Service>,
+    room: &mut Reservation,
+    question: Question,
+    key: Key,
+) -> oneshot::Receiver<Outcome> {
     let (receiver, first) = service.flights.join(key);
     if first {
-        room.submit(Box::new(JudgeJob { service: Arc::clone(service), question, key, over: false }));
+        room.submit(Box::new(JudgeJob {
+            service: Arc::clone(service),
+            question,
+            key,
+            over: false,
+        }));
     }
     receiver
 }
 
 fn judgement(id: String, key: Key, outcome: Outcome, seconds: f64) -> Judgement {
     let reward = outcome.grading.reward();
-    let Grading { verdict, detail, passed, total, retryable, deterministic } = outcome.grading;
+    let Grading {
+        verdict,
+        detail,
+        passed,
+        total,
+        retryable,
+        deterministic,
+    } = outcome.grading;
     Judgement {
         id,
         reward,

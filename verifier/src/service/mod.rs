@@ -59,8 +59,18 @@ impl Service {
     ///
     /// # Errors
     /// Where the system gives no threads.
-    pub fn new(settings: Settings, registry: Registry, disk: Option<Arc<Disk>>) -> std::io::Result<Arc<Service>> {
-        let Settings { limits, workers, cache_bytes, token, graders } = settings;
+    pub fn new(
+        settings: Settings,
+        registry: Registry,
+        disk: Option<Arc<Disk>>,
+    ) -> std::io::Result<Arc<Service>> {
+        let Settings {
+            limits,
+            workers,
+            cache_bytes,
+            token,
+            graders,
+        } = settings;
         Ok(Arc::new(Service {
             light: Pool::new("light", 1, limits.queue)?,
             heavy: Pool::new("worker", workers, limits.queue)?,
@@ -85,14 +95,19 @@ impl Service {
     /// Where the system gives no thread.
     pub fn prepare_beside(self: &Arc<Self>, open: OpenSandbox) -> std::io::Result<()> {
         let service = Arc::clone(self);
-        std::thread::Builder::new().name("prepare".to_owned()).spawn(move || service.prepare(open))?;
+        std::thread::Builder::new()
+            .name("prepare".to_owned())
+            .spawn(move || service.prepare(open))?;
         Ok(())
     }
 
     /// Whether the service is ready, and each grader's state.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
-        Readiness { ready: self.graders.ready(), graders: self.graders.info() }
+        Readiness {
+            ready: self.graders.ready(),
+            graders: self.graders.info(),
+        }
     }
 
     /// The tasks that can be named.
@@ -108,7 +123,8 @@ impl Service {
     }
 
     fn gauges(&self) -> Gauges {
-        let ((light_queued, light_running), (heavy_queued, heavy_running)) = (self.light.load(), self.heavy.load());
+        let ((light_queued, light_running), (heavy_queued, heavy_running)) =
+            (self.light.load(), self.heavy.load());
         Gauges {
             queued: light_queued + heavy_queued,
             running: light_running + heavy_running,
@@ -125,7 +141,10 @@ pub fn app(service: Arc<Service>) -> Router {
         .route("/v1/datasets", get(routes::datasets))
         .route("/v1/info", get(routes::info))
         .route("/v1/verdicts/{key}", get(routes::verdict))
-        .layer(middleware::from_fn_with_state(Arc::clone(&service), auth::check));
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&service),
+            auth::check,
+        ));
     Router::new()
         .merge(guarded)
         .route("/healthz", get(routes::healthz))
@@ -134,7 +153,10 @@ pub fn app(service: Arc<Service>) -> Router {
         .route("/openapi.json", get(routes::openapi))
         .fallback(routes::unknown)
         .method_not_allowed_fallback(routes::wrong_method)
-        .layer(middleware::from_fn_with_state(Arc::clone(&service), routes::count))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&service),
+            routes::count,
+        ))
         .layer(CatchPanicLayer::custom(problem::panicked))
         .with_state(service)
 }

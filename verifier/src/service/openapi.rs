@@ -51,18 +51,29 @@ fn schema(name: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "every caller makes it on the spot"
+)]
 fn object(required: &[&str], properties: Json) -> Json {
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "every caller makes it on the spot"
+)]
 fn list(of: Json) -> Json {
     json!({ "type": "array", "items": of })
 }
 
 fn schemas() -> Json {
-    let (string, integer, boolean, number) = (json!({ "type": "string" }), json!({ "type": "integer", "minimum": 0 }), json!({ "type": "boolean" }), json!({ "type": "number" }));
+    let (string, integer, boolean, number) = (
+        json!({ "type": "string" }),
+        json!({ "type": "integer", "minimum": 0 }),
+        json!({ "type": "boolean" }),
+        json!({ "type": "number" }),
+    );
     let value = json!({ "description": "A Python value. What JSON lacks is tagged: {\"$tuple\":[…]}, {\"$set\":[…]}, {\"$frozenset\":[…]}, {\"$bytes\":\"base64\"}, {\"$complex\":[re,im]}, {\"$float\":\"nan\"|\"inf\"|\"-inf\"}, {\"$int\":\"digits\"}, {\"$dict\":[[k,v],…]}." });
     let reward = json!({ "type": ["number", "null"], "description": "1 or 0; null where the verdict is unavailable." });
     json!({
@@ -154,7 +165,10 @@ mod tests {
         };
         let sent = serde_json::to_value(judgement).unwrap();
         let described = document();
-        let described = described.pointer("/components/schemas/Judgement/properties").and_then(Json::as_object).unwrap();
+        let described = described
+            .pointer("/components/schemas/Judgement/properties")
+            .and_then(Json::as_object)
+            .unwrap();
         let mut sent: Vec<&String> = sent.as_object().unwrap().keys().collect();
         let mut described: Vec<&String> = described.keys().collect();
         sent.sort();

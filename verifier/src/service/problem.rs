@@ -19,7 +19,12 @@ pub struct ProblemResponse {
 }
 
 impl ProblemResponse {
-    fn new(status: StatusCode, kind: &str, title: &str, detail: impl Into<String>) -> ProblemResponse {
+    fn new(
+        status: StatusCode,
+        kind: &str,
+        title: &str,
+        detail: impl Into<String>,
+    ) -> ProblemResponse {
         let problem = Problem {
             kind: format!("/problems/{kind}"),
             title: title.to_owned(),
@@ -28,35 +33,73 @@ impl ProblemResponse {
             item: None,
             field: None,
         };
-        ProblemResponse { problem: Box::new(problem), retry_after: None }
+        ProblemResponse {
+            problem: Box::new(problem),
+            retry_after: None,
+        }
     }
 
     pub(super) fn not_json(reason: impl std::fmt::Display) -> ProblemResponse {
-        let detail = format!("the body is not JSON ({reason}); send {{\"items\": […]}} as /openapi.json describes it");
-        ProblemResponse::new(StatusCode::BAD_REQUEST, "not-json", "The body is not JSON", detail)
+        let detail = format!(
+            "the body is not JSON ({reason}); send {{\"items\": […]}} as /openapi.json describes it"
+        );
+        ProblemResponse::new(
+            StatusCode::BAD_REQUEST,
+            "not-json",
+            "The body is not JSON",
+            detail,
+        )
     }
 
     pub(super) fn unread() -> ProblemResponse {
-        ProblemResponse::new(StatusCode::BAD_REQUEST, "unread", "The body broke off", "the request's body broke off before its end; send it again")
+        ProblemResponse::new(
+            StatusCode::BAD_REQUEST,
+            "unread",
+            "The body broke off",
+            "the request's body broke off before its end; send it again",
+        )
     }
 
     pub(super) fn too_large(limit: usize) -> ProblemResponse {
-        let detail = format!("the body is longer than {limit} bytes; send fewer items a request (/v1/info says how much one may hold), or start the server with a higher limits.body_bytes");
-        ProblemResponse::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The body is too large", detail)
+        let detail = format!(
+            "the body is longer than {limit} bytes; send fewer items a request (/v1/info says how much one may hold), or start the server with a higher limits.body_bytes"
+        );
+        ProblemResponse::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            "The body is too large",
+            detail,
+        )
     }
 
     /// A fault of one item (where `item` is some) or of the body.
     pub(super) fn bad(item: Option<usize>, field: &str, reason: &str) -> ProblemResponse {
-        let place = item.map_or_else(|| format!("`{field}`"), |item| format!("items[{item}], `{field}`"));
-        let mut answer = ProblemResponse::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-item", "An item cannot be judged", format!("{place}: {reason}"));
+        let place = item.map_or_else(
+            || format!("`{field}`"),
+            |item| format!("items[{item}], `{field}`"),
+        );
+        let mut answer = ProblemResponse::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "bad-item",
+            "An item cannot be judged",
+            format!("{place}: {reason}"),
+        );
         answer.problem.item = item;
         answer.problem.field = Some(field.to_owned());
         answer
     }
 
     pub(super) fn full(retry_after: Duration) -> ProblemResponse {
-        let detail = format!("the queue is full; send the same request again in {} s", retry_after.as_secs());
-        let mut answer = ProblemResponse::new(StatusCode::TOO_MANY_REQUESTS, "queue-full", "The queue is full", detail);
+        let detail = format!(
+            "the queue is full; send the same request again in {} s",
+            retry_after.as_secs()
+        );
+        let mut answer = ProblemResponse::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "queue-full",
+            "The queue is full",
+            detail,
+        );
         answer.retry_after = Some(retry_after);
         answer
     }
@@ -67,41 +110,75 @@ impl ProblemResponse {
         } else {
             "this server asks for a token: send the header `Authorization: Bearer TOKEN`"
         };
-        ProblemResponse::new(StatusCode::UNAUTHORIZED, "unauthorised", "A token is needed", detail)
+        ProblemResponse::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorised",
+            "A token is needed",
+            detail,
+        )
     }
 
     pub(super) fn unknown_key(key: &str) -> ProblemResponse {
-        let detail = format!("no verdict is kept under `{key}`: it was never made here, it was `unavailable`, or the cache has forgotten it");
-        ProblemResponse::new(StatusCode::NOT_FOUND, "unknown-key", "No such verdict", detail)
+        let detail = format!(
+            "no verdict is kept under `{key}`: it was never made here, it was `unavailable`, or the cache has forgotten it"
+        );
+        ProblemResponse::new(
+            StatusCode::NOT_FOUND,
+            "unknown-key",
+            "No such verdict",
+            detail,
+        )
     }
 
     pub(super) fn unknown_route(path: &str) -> ProblemResponse {
         let detail = format!("there is nothing at `{path}`; /openapi.json lists the routes");
-        ProblemResponse::new(StatusCode::NOT_FOUND, "unknown-route", "No such route", detail)
+        ProblemResponse::new(
+            StatusCode::NOT_FOUND,
+            "unknown-route",
+            "No such route",
+            detail,
+        )
     }
 
     pub(super) fn wrong_method(method: &str, path: &str) -> ProblemResponse {
         let detail = format!("`{path}` does not answer {method}; /openapi.json lists the routes");
-        ProblemResponse::new(StatusCode::METHOD_NOT_ALLOWED, "wrong-method", "Wrong method", detail)
+        ProblemResponse::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "wrong-method",
+            "Wrong method",
+            detail,
+        )
     }
 
     fn internal() -> ProblemResponse {
         let detail = "something went wrong inside the server; its log says what. The same request may succeed later";
-        ProblemResponse::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error", detail)
+        ProblemResponse::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "Internal error",
+            detail,
+        )
     }
 }
 
 impl IntoResponse for ProblemResponse {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(self.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         // A problem holds only text and numbers, which JSON always can.
         let body = serde_json::to_vec(&self.problem).unwrap_or_default();
-        let mut response = (status, [(header::CONTENT_TYPE, Problem::MEDIA_TYPE)], body).into_response();
+        let mut response =
+            (status, [(header::CONTENT_TYPE, Problem::MEDIA_TYPE)], body).into_response();
         if let Some(after) = self.retry_after {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+            response.headers_mut().insert(
+                header::RETRY_AFTER,
+                HeaderValue::from(after.as_secs().max(1)),
+            );
         }
         if status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }
@@ -110,7 +187,11 @@ impl IntoResponse for ProblemResponse {
 /// What a client is told when a handler panicked.
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands it over")]
 pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> axum::http::Response<Body> {
-    let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let what = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
     tracing::error!("a request handler panicked: {what}");
     ProblemResponse::internal().into_response()
 }

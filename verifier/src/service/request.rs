@@ -33,25 +33,44 @@ impl Question {
 type Fault = (String, String);
 
 /// The questions of a request's body.
-pub(super) fn read(body: &[u8], registry: &Registry, limits: &RequestLimits) -> Result<Vec<Question>, ProblemResponse> {
+pub(super) fn read(
+    body: &[u8],
+    registry: &Registry,
+    limits: &RequestLimits,
+) -> Result<Vec<Question>, ProblemResponse> {
     let body: Json = serde_json::from_slice(body).map_err(ProblemResponse::not_json)?;
     let Json::Object(mut body) = body else {
-        return Err(ProblemResponse::bad(None, "items", "the body is not an object with `items`"));
+        return Err(ProblemResponse::bad(
+            None,
+            "items",
+            "the body is not an object with `items`",
+        ));
     };
     let Some(Json::Array(items)) = body.remove("items") else {
-        return Err(ProblemResponse::bad(None, "items", "it must be there, and an array"));
+        return Err(ProblemResponse::bad(
+            None,
+            "items",
+            "it must be there, and an array",
+        ));
     };
     if let Some(key) = body.keys().next() {
         return Err(ProblemResponse::bad(None, key, "the body has only `items`"));
     }
     if items.len() > limits.items {
-        let reason = format!("{} items are more than the {} that one request may hold; split them", items.len(), limits.items);
+        let reason = format!(
+            "{} items are more than the {} that one request may hold; split them",
+            items.len(),
+            limits.items
+        );
         return Err(ProblemResponse::bad(None, "items", &reason));
     }
     items
         .into_iter()
         .enumerate()
-        .map(|(index, item)| question(item, registry).map_err(|(field, reason)| ProblemResponse::bad(Some(index), &field, &reason)))
+        .map(|(index, item)| {
+            question(item, registry)
+                .map_err(|(field, reason)| ProblemResponse::bad(Some(index), &field, &reason))
+        })
         .collect()
 }
 
@@ -60,7 +79,9 @@ fn question(item: Json, registry: &Registry) -> Result<Question, Fault> {
     let question = Question {
         id: fields.string("id")?,
         task: match fields.take("task")? {
-            Json::String(name) => registry.get(&name).ok_or_else(|| ("task".to_owned(), registry.missing(&name)))?,
+            Json::String(name) => registry
+                .get(&name)
+                .ok_or_else(|| ("task".to_owned(), registry.missing(&name)))?,
             inline => Arc::new(Known::from(task(inline)?)),
         },
         prompt: fields.string("prompt")?,
@@ -72,7 +93,10 @@ fn question(item: Json, registry: &Registry) -> Result<Question, Fault> {
 
 fn task(inline: Json) -> Result<TaskSpec, Fault> {
     if !inline.is_object() {
-        return Err(("task".to_owned(), "it must be a task's id or an object with `kind`".to_owned()));
+        return Err((
+            "task".to_owned(),
+            "it must be a task's id or an object with `kind`".to_owned(),
+        ));
     }
     let mut fields = Fields::new("task.", inline)?;
     let kind = fields.string("kind")?;
@@ -93,8 +117,13 @@ fn task(inline: Json) -> Result<TaskSpec, Fault> {
             Ok(TaskSpec::Code(task))
         }
         other => {
-            let near = nearest(other, ["math", "code", "lean"].into_iter()).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
-            Err(("task.kind".to_owned(), format!("`{other}` is none of `math`, `code`, `lean`{near}")))
+            let near = nearest(other, ["math", "code", "lean"].into_iter())
+                .map(|near| format!(" (did you mean `{near}`?)"))
+                .unwrap_or_default();
+            Err((
+                "task.kind".to_owned(),
+                format!("`{other}` is none of `math`, `code`, `lean`{near}"),
+            ))
         }
     }
 }
@@ -102,15 +131,25 @@ fn task(inline: Json) -> Result<TaskSpec, Fault> {
 fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
     let entry_point = fields.string("entry_point")?;
     if !is_name(&entry_point) {
-        return Err(("task.entry_point".to_owned(), format!("`{entry_point}` is not the name of a Python function")));
+        return Err((
+            "task.entry_point".to_owned(),
+            format!("`{entry_point}` is not the name of a Python function"),
+        ));
     }
     let mut tests = Vec::new();
     for (index, test) in fields.list("tests")?.into_iter().enumerate() {
         let path = format!("task.tests[{index}]");
         let mut fields = Fields::new(&format!("{path}."), test)?;
         let args = fields.required_list("args")?;
-        let args = args.iter().enumerate().map(|(at, arg)| value(&format!("{path}.args[{at}]"), arg)).collect::<Result<_, _>>()?;
-        let expected = Some(value(&format!("{path}.expected"), &fields.take("expected")?)?);
+        let args = args
+            .iter()
+            .enumerate()
+            .map(|(at, arg)| value(&format!("{path}.args[{at}]"), arg))
+            .collect::<Result<_, _>>()?;
+        let expected = Some(value(
+            &format!("{path}.expected"),
+            &fields.take("expected")?,
+        )?);
         fields.done(&["args", "expected"])?;
         tests.push(CodeTest { args, expected });
     }
@@ -118,13 +157,30 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
     for (index, assert) in fields.list("asserts")?.into_iter().enumerate() {
         match assert {
             Json::String(assert) => asserts.push(assert),
-            _ => return Err((format!("task.asserts[{index}]"), "it must be a string of Python".to_owned())),
+            _ => {
+                return Err((
+                    format!("task.asserts[{index}]"),
+                    "it must be a string of Python".to_owned(),
+                ));
+            }
         }
     }
     if tests.is_empty() && asserts.is_empty() {
-        return Err(("task.tests".to_owned(), "a code task needs at least one element in `tests` or `asserts`".to_owned()));
+        return Err((
+            "task.tests".to_owned(),
+            "a code task needs at least one element in `tests` or `asserts`".to_owned(),
+        ));
     }
-    Ok(CodeTask { entry_point, canonical: None, imports: Vec::new(), example: None, tests, asserts, atol: 0.0, compare: Compare::Equal })
+    Ok(CodeTask {
+        entry_point,
+        canonical: None,
+        imports: Vec::new(),
+        example: None,
+        tests,
+        asserts,
+        atol: 0.0,
+        compare: Compare::Equal,
+    })
 }
 
 fn value(path: &str, json: &Json) -> Result<Value, Fault> {
@@ -133,7 +189,10 @@ fn value(path: &str, json: &Json) -> Result<Value, Fault> {
 
 fn is_name(text: &str) -> bool {
     let mut characters = text.chars();
-    characters.next().is_some_and(|first| first == '_' || first.is_alphabetic()) && characters.all(|c| c == '_' || c.is_alphanumeric())
+    characters
+        .next()
+        .is_some_and(|first| first == '_' || first.is_alphabetic())
+        && characters.all(|c| c == '_' || c.is_alphanumeric())
 }
 
 /// The fields of an object that are not read yet, and the path that leads to it.
@@ -145,10 +204,16 @@ struct Fields {
 impl Fields {
     fn new(path: &str, json: Json) -> Result<Fields, Fault> {
         match json {
-            Json::Object(left) => Ok(Fields { path: path.to_owned(), left }),
+            Json::Object(left) => Ok(Fields {
+                path: path.to_owned(),
+                left,
+            }),
             _ => {
                 let place = path.trim_end_matches('.');
-                Err((if place.is_empty() { "(item)" } else { place }.to_owned(), "it must be an object".to_owned()))
+                Err((
+                    if place.is_empty() { "(item)" } else { place }.to_owned(),
+                    "it must be an object".to_owned(),
+                ))
             }
         }
     }
@@ -158,7 +223,9 @@ impl Fields {
     }
 
     fn take(&mut self, name: &str) -> Result<Json, Fault> {
-        self.left.remove(name).ok_or_else(|| self.fault(name, "it is missing"))
+        self.left
+            .remove(name)
+            .ok_or_else(|| self.fault(name, "it is missing"))
     }
 
     fn string(&mut self, name: &str) -> Result<String, Fault> {
@@ -176,12 +243,20 @@ impl Fields {
     }
 
     fn list(&mut self, name: &str) -> Result<Vec<Json>, Fault> {
-        if self.left.contains_key(name) { self.required_list(name) } else { Ok(Vec::new()) }
+        if self.left.contains_key(name) {
+            self.required_list(name)
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     fn done(&self, known: &[&str]) -> Result<(), Fault> {
-        let Some(name) = self.left.keys().next() else { return Ok(()) };
-        let near = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let Some(name) = self.left.keys().next() else {
+            return Ok(());
+        };
+        let near = nearest(name, known.iter().copied())
+            .map(|near| format!("; did you mean `{near}`?"))
+            .unwrap_or_default();
         Err(self.fault(name, &format!("there is no such field{near}")))
     }
 }
@@ -194,7 +269,11 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: RequestLimits = RequestLimits { body_bytes: 1 << 20, items: 3, queue: 10 };
+    const LIMITS: RequestLimits = RequestLimits {
+        body_bytes: 1 << 20,
+        items: 3,
+        queue: 10,
+    };
 
     fn fault(item: &Json) -> (u16, String) {
         let good = json!({"id": "a", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": ""});
@@ -207,16 +286,46 @@ mod tests {
     #[test]
     fn a_bad_item_is_named_with_its_field() {
         for (item, place) in [
-            (json!({"id": 3, "task": "x/1", "prompt": "", "completion": ""}), "items[1], `id`: it must be a string"),
-            (json!({"id": "", "task": "x/1", "prompt": "", "completion": ""}), "items[1], `task`: this server has no data set `x`"),
-            (json!({"id": "", "task": {"kind": "mth", "answer": ""}, "prompt": "", "completion": ""}), "did you mean `math`?"),
-            (json!({"id": "", "task": {"kind": "math"}, "prompt": "", "completion": ""}), "`task.answer`: it is missing"),
-            (json!({"id": "", "task": {"kind": "math", "answer": "1"}, "completion": ""}), "`prompt`: it is missing"),
-            (json!({"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "", "promt": ""}), "`promt`: there is no such field; did you mean `prompt`?"),
-            (json!({"id": "", "task": {"kind": "code", "entry_point": "f"}, "prompt": "", "completion": ""}), "`task.tests`: a code task needs"),
-            (json!({"id": "", "task": {"kind": "code", "entry_point": "f()", "asserts": ["x"]}, "prompt": "", "completion": ""}), "`task.entry_point`"),
-            (json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuble": []}], "expected": 1}]}, "prompt": "", "completion": ""}), "`task.tests[0].args[0]`"),
-            (json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": []}]}, "prompt": "", "completion": ""}), "`task.tests[0].expected`: it is missing"),
+            (
+                json!({"id": 3, "task": "x/1", "prompt": "", "completion": ""}),
+                "items[1], `id`: it must be a string",
+            ),
+            (
+                json!({"id": "", "task": "x/1", "prompt": "", "completion": ""}),
+                "items[1], `task`: this server has no data set `x`",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "mth", "answer": ""}, "prompt": "", "completion": ""}),
+                "did you mean `math`?",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "math"}, "prompt": "", "completion": ""}),
+                "`task.answer`: it is missing",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "math", "answer": "1"}, "completion": ""}),
+                "`prompt`: it is missing",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "", "promt": ""}),
+                "`promt`: there is no such field; did you mean `prompt`?",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "code", "entry_point": "f"}, "prompt": "", "completion": ""}),
+                "`task.tests`: a code task needs",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "code", "entry_point": "f()", "asserts": ["x"]}, "prompt": "", "completion": ""}),
+                "`task.entry_point`",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuble": []}], "expected": 1}]}, "prompt": "", "completion": ""}),
+                "`task.tests[0].args[0]`",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": []}]}, "prompt": "", "completion": ""}),
+                "`task.tests[0].expected`: it is missing",
+            ),
             (json!([]), "`(item)`: it must be an object"),
         ] {
             let (status, text) = fault(&item);
@@ -227,11 +336,22 @@ mod tests {
 
     #[test]
     fn a_body_that_is_no_batch_is_refused() {
-        for (body, status) in [("", 400), ("{", 400), ("[]", 422), ("{}", 422), (r#"{"items": 1}"#, 422), (r#"{"items": [], "x": 1}"#, 422), (r#"{"items": [1, 2, 3, 4]}"#, 422)] {
+        for (body, status) in [
+            ("", 400),
+            ("{", 400),
+            ("[]", 422),
+            ("{}", 422),
+            (r#"{"items": 1}"#, 422),
+            (r#"{"items": [], "x": 1}"#, 422),
+            (r#"{"items": [1, 2, 3, 4]}"#, 422),
+        ] {
             let problem = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap_err();
             assert_eq!(problem.into_response().status().as_u16(), status, "{body}");
         }
-        assert_eq!(read(br#"{"items": []}"#, &Registry::default(), &LIMITS).unwrap(), []);
+        assert_eq!(
+            read(br#"{"items": []}"#, &Registry::default(), &LIMITS).unwrap(),
+            []
+        );
     }
 
     proptest! {

@@ -17,21 +17,34 @@ use crate::cache::Key;
 
 type Shared = State<Arc<Service>>;
 
-pub(super) async fn verify(State(service): Shared, headers: HeaderMap, body: Body) -> Result<Response, ProblemResponse> {
+pub(super) async fn verify(
+    State(service): Shared,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ProblemResponse> {
     let limit = service.limits.body_bytes;
     let body = read(body, &headers, limit).await?;
     // Reading a large body and making its keys is no work for a thread that answers others too.
     let questions = {
         let service = Arc::clone(&service);
-        tokio::task::spawn_blocking(move || request::read(&body, &service.registry, &service.limits)).await.map_err(|_| ProblemResponse::unread())??
+        tokio::task::spawn_blocking(move || {
+            request::read(&body, &service.registry, &service.limits)
+        })
+        .await
+        .map_err(|_| ProblemResponse::unread())??
     };
-    let results = judge(&service, questions).await.map_err(|Refusal::Full { retry_after }| ProblemResponse::full(retry_after))?;
+    let results = judge(&service, questions)
+        .await
+        .map_err(|Refusal::Full { retry_after }| ProblemResponse::full(retry_after))?;
     Ok(Json(VerifyResponse { results }).into_response())
 }
 
 /// The body, never more than `limit` bytes of it.
 async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Result<Vec<u8>, ProblemResponse> {
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()).and_then(|length| length.parse::<usize>().ok());
+    let announced = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok())
+        .and_then(|length| length.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
         return Err(ProblemResponse::too_large(limit));
     }
@@ -48,7 +61,9 @@ async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Result<Vec<u8>, 
 }
 
 pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {
-    Json(Datasets { datasets: service.registry.datasets() })
+    Json(Datasets {
+        datasets: service.registry.datasets(),
+    })
 }
 
 pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {
@@ -62,9 +77,17 @@ pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {
     })
 }
 
-pub(super) async fn verdict(State(service): Shared, Path(text): Path<String>) -> Result<Json<StoredVerdict>, ProblemResponse> {
-    let key: Key = text.parse().map_err(|_| ProblemResponse::bad(None, "key", "a key is 64 hexadecimal digits"))?;
-    let found = tokio::task::spawn_blocking(move || service.cache.get(&key)).await.ok().flatten();
+pub(super) async fn verdict(
+    State(service): Shared,
+    Path(text): Path<String>,
+) -> Result<Json<StoredVerdict>, ProblemResponse> {
+    let key: Key = text
+        .parse()
+        .map_err(|_| ProblemResponse::bad(None, "key", "a key is 64 hexadecimal digits"))?;
+    let found = tokio::task::spawn_blocking(move || service.cache.get(&key))
+        .await
+        .ok()
+        .flatten();
     let grading = found.ok_or_else(|| ProblemResponse::unknown_key(&text))?;
     Ok(Json(StoredVerdict {
         key: key.to_string(),
@@ -83,13 +106,24 @@ pub(super) async fn healthz() -> &'static str {
 
 pub(super) async fn readyz(State(service): Shared) -> Response {
     let readiness = service.readiness();
-    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if readiness.ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     (status, Json(readiness)).into_response()
 }
 
 pub(super) async fn metrics(State(service): Shared) -> Response {
     let text = service.metrics.render(service.gauges());
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    (
+        [(
+            header::CONTENT_TYPE,
+            "text/plain; version=0.0.4; charset=utf-8",
+        )],
+        text,
+    )
+        .into_response()
 }
 
 pub(super) async fn openapi() -> Json<serde_json::Value> {
@@ -106,7 +140,11 @@ pub(super) async fn wrong_method(method: Method, uri: Uri) -> ProblemResponse {
 
 /// Counts what was answered, by route and not by path: whoever asks for other paths cannot fill the counters.
 pub(super) async fn count(State(service): Shared, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or("other", MatchedPath::as_str)
+        .to_owned();
     let response = next.run(request).await;
     service.metrics.request(&route, response.status().as_u16());
     response

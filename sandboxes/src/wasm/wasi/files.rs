@@ -91,7 +91,7 @@ impl Files {
         match fd {
             // Python closes none of them; a program may, and must not find the descriptor reused for something else.
             0..=FOLDER => Ok(()),
-            _ => {
+            fd => {
                 self.position(fd)?;
                 self.open[(fd - FOLDER - 1) as usize] = None;
                 Ok(())
@@ -100,7 +100,8 @@ impl Files {
     }
 
     pub(super) fn position(&self, fd: i32) -> Result<u64, Errno> {
-        let slot = usize::try_from(fd - (FOLDER + 1)).map_err(|_| errno::BADF)?;
+        let slot =
+            usize::try_from(i64::from(fd) - i64::from(FOLDER + 1)).map_err(|_| errno::BADF)?;
         self.open.get(slot).copied().flatten().ok_or(errno::BADF)
     }
 
@@ -126,5 +127,63 @@ impl Files {
         let length = target.len().min(self.library.len() - start);
         target[..length].copy_from_slice(&self.library[start..start + length]);
         length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> Files {
+        Files::new(Arc::from(&b"0123456789"[..]))
+    }
+
+    #[test]
+    fn a_descriptor_reads_where_it_was_set_and_is_gone_when_closed() {
+        let mut files = files();
+        let fd = files.open(FOLDER, LIBRARY).unwrap();
+        assert_eq!(files.seek(fd, -3, 2), Ok(7));
+        let mut target = [0; 8];
+        assert_eq!(files.read_at(7, &mut target), 3);
+        assert_eq!(&target[..3], b"789");
+        assert_eq!(files.read_at(u64::MAX, &mut target), 0);
+        assert_eq!(files.seek(fd, -8, 1), Err(errno::INVAL));
+        assert_eq!(files.close(fd), Ok(()));
+        for gone in [fd, fd + 1, i32::MAX, i32::MIN, -1] {
+            assert_eq!(files.seek(gone, 0, 1), Err(errno::BADF), "{gone}");
+            assert_eq!(files.close(gone), Err(errno::BADF), "{gone}");
+        }
+    }
+
+    #[test]
+    fn no_path_leads_anywhere_else() {
+        let mut files = files();
+        for path in [
+            &b"../../etc/passwd"[..],
+            b"/etc/passwd",
+            b"python315.zip2",
+            b"x",
+            b"\0",
+            b"\xff",
+        ] {
+            assert_eq!(files.open(FOLDER, path), Err(errno::NOENT));
+        }
+        assert_eq!(files.open(FOLDER, b"."), Err(errno::ISDIR));
+        assert_eq!(
+            files.open(FOLDER, b"python315.zip/os.py"),
+            Err(errno::NOTDIR)
+        );
+        assert_eq!(files.open(1, LIBRARY), Err(errno::NOTDIR));
+        assert_eq!(files.open(9, LIBRARY), Err(errno::BADF));
+    }
+
+    #[test]
+    fn open_descriptors_are_bounded() {
+        let mut files = files();
+        let opened = (0..1000)
+            .take_while(|_| files.open(FOLDER, LIBRARY).is_ok())
+            .count();
+        assert_eq!(opened, OPEN);
+        assert_eq!(files.open(FOLDER, LIBRARY), Err(errno::MFILE));
     }
 }

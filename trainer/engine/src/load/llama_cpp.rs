@@ -140,7 +140,7 @@ pub(super) fn weights(gguf: &mut Gguf, config: &ModelConfig) -> Result<Weights, 
 }
 
 /// llama.cpp's name of a weight.
-fn their_name(name: &str) -> String {
+pub(super) fn their_name(name: &str) -> String {
     match name {
         "model.embed_tokens.weight" => return "token_embd.weight".into(),
         "model.norm.weight" => return "output_norm.weight".into(),

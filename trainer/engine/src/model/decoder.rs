@@ -35,10 +35,7 @@ impl Decoder {
     /// Keys and values inside rows of queries, keys and values.
     pub(crate) fn own_keys(&self, qkv: Buf) -> (Rows, Rows) {
         let w = self.widths;
-        (
-            qkv.rows(w.q(), w.qkv()),
-            qkv.rows(w.q() + w.kv(), w.qkv()),
-        )
+        (qkv.rows(w.q(), w.qkv()), qkv.rows(w.q() + w.kv(), w.qkv()))
     }
 
     /// Sizes of the products of a block, for a number of tokens.

@@ -82,13 +82,7 @@ impl Decoder {
         );
         let size = self.qkv_size(tokens);
         let b = &mut self.backend;
-        b.linear(
-            inside.qkv,
-            work.normed,
-            block.qkv.of(weights),
-            size,
-            false,
-        );
+        b.linear(inside.qkv, work.normed, block.qkv.of(weights), size, false);
         if let Some(bias) = block.qkv_bias {
             b.add_bias(inside.qkv, bias.of(weights), tokens);
         }

@@ -61,7 +61,10 @@ impl Layout {
                     .get(name)
                     .expect("the configuration lists every weight of its flags");
                 let size = shape.iter().product();
-                let place = Place { offset: len, len: size };
+                let place = Place {
+                    offset: len,
+                    len: size,
+                };
                 tensors.insert(name.clone(), (place, shape.clone()));
                 len += size;
             }
@@ -85,7 +88,9 @@ impl Layout {
                     qkv_bias: config.qkv_bias.then(|| put(&three("bias"))),
                     out: put(&[name("self_attn.o_proj.weight")]),
                     mlp_norm: put(&[name("post_attention_layernorm.weight")]),
-                    gate_up: put(&["gate", "up"].map(|which| name(&format!("mlp.{which}_proj.weight")))),
+                    gate_up: put(
+                        &["gate", "up"].map(|which| name(&format!("mlp.{which}_proj.weight")))
+                    ),
                     down: put(&[name("mlp.down_proj.weight")]),
                 }
             })

@@ -173,8 +173,8 @@ impl Model {
         self.pack_tokens = tokens.max(1);
     }
 
-    /// Bytes of activations that training may keep from the forward to the backward pass, instead of computing them again; `None` takes a third of what the
-    /// system has free. Results are the same to the bit.
+    /// Bytes of activations that training may keep from the forward to the backward pass, instead of computing them again; `None` takes a third of
+    /// the memory that weights, gradients and moments leave. Results are the same to the bit.
     pub fn set_kept_bytes(&mut self, bytes: Option<u64>) {
         self.kept_bytes = bytes;
     }

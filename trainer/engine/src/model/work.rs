@@ -138,7 +138,18 @@ impl Work {
             targets,
         ];
         let (all, parts) = allocate(backend, sizes)?;
-        let [x, normed, inside, gated, rope, picked, picked_normed, logits, logp, entropy] = parts;
+        let [
+            x,
+            normed,
+            inside,
+            gated,
+            rope,
+            picked,
+            picked_normed,
+            logits,
+            logp,
+            entropy,
+        ] = parts;
         Ok(Self {
             tokens,
             all,
@@ -198,7 +209,15 @@ impl Back {
             rows * w.hidden,
         ];
         let (all, parts) = allocate(backend, sizes)?;
-        let [dx, dnormed, dgated, dattention, dqkv, dpicked, dpicked_normed] = parts;
+        let [
+            dx,
+            dnormed,
+            dgated,
+            dattention,
+            dqkv,
+            dpicked,
+            dpicked_normed,
+        ] = parts;
         Ok(Self {
             tokens,
             all,

@@ -20,13 +20,14 @@ pub(crate) fn vocabulary() -> Vec<String> {
     bytes.chain(["<|end|>".to_owned()]).collect()
 }
 
-pub(crate) fn tokenizer() -> Tokenizer {
+/// The tokenizer as `tokenizer.json`.
+pub(crate) fn json() -> Value {
     let vocabulary: Map<String, Value> = vocabulary()
         .into_iter()
         .zip((0..).map(|id: u32| json!(id)))
         .collect();
     let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
-    let json = json!({
+    json!({
         "version": "1.0",
         "added_tokens": [{"id": 256, "content": "<|end|>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
         "normalizer": null,
@@ -34,6 +35,9 @@ pub(crate) fn tokenizer() -> Tokenizer {
         "post_processor": null,
         "decoder": byte_level,
         "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
-    });
-    Tokenizer::from_json(&json.to_string()).expect("a tokenizer in Hugging Face's form")
+    })
+}
+
+pub(crate) fn tokenizer() -> Tokenizer {
+    Tokenizer::from_json(&json().to_string()).expect("a tokenizer in Hugging Face's form")
 }

@@ -22,7 +22,7 @@ impl ChatTemplate {
             .trim_blocks(true)
             .lstrip_blocks(true)
             .build()
-            .map_err(|e| format!("{e:#}"))?;
+            .map_err(|e| e.to_string())?;
         environment.set_syntax(syntax);
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
@@ -31,7 +31,7 @@ impl ChatTemplate {
         environment.add_filter("tojson", to_json);
         environment
             .add_template_owned(NAME, without_generation_tags(source))
-            .map_err(|e| format!("the chat template cannot be read: {e:#}"))?;
+            .map_err(|e| format!("the chat template cannot be read: {e}"))?;
         Ok(Self {
             environment,
             special,
@@ -55,7 +55,7 @@ impl ChatTemplate {
         self.environment
             .get_template(NAME)
             .and_then(|template| template.render(variables))
-            .map_err(|e| format!("the chat template cannot be filled in: {e:#}"))
+            .map_err(|e| format!("the chat template cannot be filled in: {e}"))
     }
 }
 

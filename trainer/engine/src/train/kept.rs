@@ -119,21 +119,66 @@ fn stride(widths: Widths, tokens: usize) -> usize {
     (tokens * widths.hidden).next_multiple_of(ALIGN)
 }
 
-/// A third of the memory that this process may still take, after `reserved` bytes of it.
-pub(super) fn default_budget(reserved: u64) -> u64 {
-    available().map_or(UNKNOWN, |free| (free.saturating_sub(reserved) / 3).min(MOST))
+/// A third of the memory that weights, gradients and moments (`taken` bytes) leave.
+pub(super) fn default_budget(taken: u64) -> u64 {
+    crate::memory::total().map_or(UNKNOWN, |all| (all.saturating_sub(taken) / 3).min(MOST))
 }
 
-/// Memory that the system and, where there is one, the control group leave to this process.
-fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    let number = |file: &str| -> Option<u64> {
-        let path = format!("/sys/fs/cgroup/{file}");
-        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+#[cfg(test)]
+mod tests {
+    use super::Plan;
+    use crate::backend::{Backend, Purpose, cpu};
+    use crate::model::work::Widths;
+
+    const WIDTHS: Widths = Widths {
+        hidden: 24,
+        heads: 3,
+        kv_heads: 1,
+        head_dim: 8,
+        inner: 40,
+        vocabulary: 100,
     };
-    let group = number("memory.max").zip(number("memory.current"));
-    let group = group.map_or(u64::MAX, |(max, used)| max.saturating_sub(used));
-    Some((kib * 1024).min(group))
+
+    #[test]
+    fn a_budget_is_kept_to_beyond_the_one_place_that_is_always_there() {
+        let tokens = [50, 70, 30];
+        let mut found = [0; 2];
+        for budget in (0..2_000_000).step_by(10_000) {
+            let plan = Plan::new(WIDTHS, 4, &tokens, budget);
+            let least = Plan::new(WIDTHS, 4, &tokens, 0).len;
+            assert!(plan.len as u64 * 4 <= budget.max(least as u64 * 4));
+            let mut backend: Box<dyn Backend> = cpu::open(Some(1)).expect("one thread");
+            let buf = backend
+                .allocate(Purpose::Activations, plan.len)
+                .expect("memory");
+            let mut parts = Vec::new();
+            let mut again = false;
+            for pack in 0..tokens.len() {
+                let Some(kept) = plan.kept(buf, pack) else {
+                    again = true;
+                    continue;
+                };
+                parts.extend(kept.inputs.iter().map(|b| (b.offset, b.len)));
+                for inside in kept.inside.iter().flatten() {
+                    parts.push((inside.qkv.offset, inside.qkv.len));
+                    parts.push((inside.gate_up.offset, inside.gate_up.len));
+                }
+            }
+            if again {
+                found[0] += 1;
+                let longest = plan.again(buf, 1).inputs;
+                parts.extend(longest.iter().map(|b| (b.offset, b.len)));
+            } else {
+                found[1] += 1;
+            }
+            parts.sort_unstable();
+            for pair in parts.windows(2) {
+                assert!(
+                    pair[0].0 + pair[0].1 <= pair[1].0,
+                    "parts overlap at {budget}"
+                );
+            }
+        }
+        assert!(found[0] > 0 && found[1] > 0);
+    }
 }

@@ -136,7 +136,11 @@ mod tests {
 
     #[test]
     fn a_prompt_stands_once_and_predicts_every_first_token() {
-        let packs = pack(&[group(&[1, 2, 3], &[&[4, 5], &[6], &[7, 8, 9]])], 100, |_| true);
+        let packs = pack(
+            &[group(&[1, 2, 3], &[&[4, 5], &[6], &[7, 8, 9]])],
+            100,
+            |_| true,
+        );
         let [pack] = packs.as_slice() else {
             panic!("one pack")
         };
@@ -147,7 +151,10 @@ mod tests {
         assert_eq!(predicted, [(0, 4), (0, 6), (0, 7), (1, 5), (2, 8), (3, 9)]);
         assert_eq!(pack.slots, [(0, 0), (1, 0), (2, 0), (0, 1), (2, 1), (2, 2)]);
         let kv: Vec<_> = pack.batch.spans.iter().map(|s| s.kv.clone()).collect();
-        assert_eq!(kv, [vec![(0, 3)], vec![(0, 3), (3, 1)], vec![(0, 3), (4, 2)]]);
+        assert_eq!(
+            kv,
+            [vec![(0, 3)], vec![(0, 3), (3, 1)], vec![(0, 3), (4, 2)]]
+        );
         assert_eq!(pack.batch.check(6), Ok(()));
     }
 

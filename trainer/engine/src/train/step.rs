@@ -2,7 +2,11 @@
 //!
 //! Of each pack the forward pass keeps as much as the budget allows ([`super::kept`]); the rest is computed again in the backward pass, block by block, with the same
 //! operations on the same numbers, so that the gradients are equal to the bit whatever was kept.
+//!
+//! Completions whose `dL/dlogp` is 0 throughout (all of a group that was all right or all wrong, under a group baseline) add nothing to the gradient. Where they are
+//! many, the others are packed anew and only these go through the backward pass, after a forward pass of their own.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use crate::backend::Buf;
@@ -26,7 +30,7 @@ pub fn step(
 ) -> Result<StepReport, EngineError> {
     let began = Instant::now();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
-    let plan = mini_batch.plan(model);
+    let plan = mini_batch.plan_of(model, 0..mini_batch.packs.len());
     let buffer = model.kept(plan.len)?;
     for number in 0..mini_batch.packs.len() {
         let kept = plan.kept(buffer, number);
@@ -41,19 +45,33 @@ pub fn step(
     let began = Instant::now();
     let optimiser = model.optimiser()?;
     model.decoder.backend.zero(optimiser.gradient);
+    let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
+    let live: Vec<bool> = dlogp.iter().map(some).collect();
+    let lean = pack(groups, model.pack_tokens, |number| live[number]);
+    let repacked = tokens(&lean) as f64 <= LEAN * tokens(&mini_batch.packs) as f64;
+    if repacked {
+        mini_batch.work = room(model, &lean)?;
+        mini_batch.packs = lean;
+    }
     for number in 0..mini_batch.packs.len() {
         let dlogp = mini_batch.packs[number].gather(&dlogp);
         if dlogp.iter().all(|g| *g == 0.0) {
             continue;
         }
-        let kept = match plan.kept(buffer, number) {
-            Some(kept) => kept,
-            None => {
-                let again = plan.again(buffer, number);
-                mini_batch.blocks(model, number, Some(&again))?;
-                again
+        let (kept, complete) = if repacked {
+            let alone = mini_batch.plan_of(model, number..number + 1);
+            let buffer = model.kept(alone.len)?;
+            let place = alone.kept(buffer, 0);
+            (place.unwrap_or_else(|| alone.again(buffer, 0)), false)
+        } else {
+            match plan.kept(buffer, number) {
+                Some(kept) => (kept, true),
+                None => (plan.again(buffer, number), false),
             }
         };
+        if !complete {
+            mini_batch.blocks(model, number, Some(&kept))?;
+        }
         mini_batch.backward(model, number, &kept, &dlogp)?;
     }
     let norm = model
@@ -94,6 +112,19 @@ pub fn score(
         mini_batch.forward(model, number, None)?;
     }
     Ok(mini_batch.stats)
+}
+
+/// Share of a mini-batch's tokens up to which packing those with a gradient anew is the quicker way: a forward pass of them against a backward pass of the others.
+const LEAN: f64 = 0.6;
+
+fn tokens(packs: &[Pack]) -> usize {
+    packs.iter().map(|pack| pack.batch.tokens.len()).sum()
+}
+
+/// Buffers for a forward pass of any of the packs.
+fn room(model: &mut Model, packs: &[Pack]) -> Result<Work, EngineError> {
+    let most = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
+    model.work(most(|p| p.batch.tokens.len()), most(|p| p.targets.len()))
 }
 
 /// Refuses a gradient of another shape than the log-probabilities', or with numbers that are not finite.
@@ -149,8 +180,7 @@ impl MiniBatch {
         });
         let stats = stats.collect();
         let packs = pack(groups, model.pack_tokens, |_| true);
-        let most = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
-        let work = model.work(most(|p| p.batch.tokens.len()), most(|p| p.targets.len()))?;
+        let work = room(model, &packs)?;
         Ok(Self {
             packs,
             stats,
@@ -159,13 +189,14 @@ impl MiniBatch {
         })
     }
 
-    fn plan(&self, model: &mut Model) -> Plan {
-        let budget = *model.kept_bytes.get_or_insert_with(|| {
-            // Gradients and moments are still to come.
-            let optimiser = if model.optimiser.is_some() { 0 } else { 3 };
-            default_budget(optimiser * model.decoder.layout.len as u64 * 4)
+    /// What can be kept of some packs at a time.
+    fn plan_of(&self, model: &Model, packs: Range<usize>) -> Plan {
+        let budget = model.kept_bytes.unwrap_or_else(|| {
+            // Weights, gradients, two moments.
+            default_budget(4 * model.decoder.layout.len as u64 * 4)
         });
-        let tokens: Vec<usize> = self.packs.iter().map(|p| p.batch.tokens.len()).collect();
+        let packs = self.packs[packs].iter();
+        let tokens: Vec<usize> = packs.map(|p| p.batch.tokens.len()).collect();
         let layers = model.config().num_hidden_layers;
         Plan::new(model.decoder.widths, layers, &tokens, budget)
     }

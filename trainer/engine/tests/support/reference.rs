@@ -47,7 +47,10 @@ impl Reference {
     /// `(tokens, heads · width)` → `(heads, tokens, width)`, rotated.
     fn heads(&self, x: &Tensor, heads: usize, rotate: bool) -> Result<Tensor> {
         let (tokens, width) = (x.dim(0)?, self.config.head_dim);
-        let x = x.reshape((tokens, heads, width))?.transpose(0, 1)?.contiguous()?;
+        let x = x
+            .reshape((tokens, heads, width))?
+            .transpose(0, 1)?
+            .contiguous()?;
         if !rotate {
             return Ok(x);
         }
@@ -69,7 +72,9 @@ impl Reference {
         let c = &self.config;
         let n = tokens.len();
         let ids = Tensor::from_slice(tokens, n, &Device::Cpu)?;
-        let mut x = self.weight("model.embed_tokens.weight").index_select(&ids, 0)?;
+        let mut x = self
+            .weight("model.embed_tokens.weight")
+            .index_select(&ids, 0)?;
         let mask: Vec<f32> = (0..n)
             .flat_map(|q| (0..n).map(move |k| if k <= q { 0.0 } else { -1e9 }))
             .collect();
@@ -90,7 +95,9 @@ impl Reference {
             let scale = 1.0 / (c.head_dim as f64).sqrt();
             let scores = (q.matmul(&k.transpose(1, 2)?.contiguous()?)? * scale)?;
             let scores = scores.broadcast_add(&mask)?;
-            let e = scores.broadcast_sub(&scores.max_keepdim(2)?.detach())?.exp()?;
+            let e = scores
+                .broadcast_sub(&scores.max_keepdim(2)?.detach())?
+                .exp()?;
             let p = e.broadcast_div(&e.sum_keepdim(2)?)?;
             let y = p.matmul(&v)?.transpose(0, 1)?.contiguous()?;
             let y = y.reshape((n, heads * c.head_dim))?;

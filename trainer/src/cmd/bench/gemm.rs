@@ -18,14 +18,22 @@ pub(super) fn gflop_per_s(device: &DeviceArgs) -> anyhow::Result<Option<f64>> {
         return Ok(None);
     }
     let mut backend = cpu::open(options.threads)?;
-    let size = Linear { rows: SIZE, outputs: SIZE, inputs: SIZE };
+    let size = Linear {
+        rows: SIZE,
+        outputs: SIZE,
+        inputs: SIZE,
+    };
     let mut matrix = |purpose, value: f32| -> anyhow::Result<_> {
         let buffer = backend.allocate(purpose, SIZE * SIZE)?;
         // Ordinary numbers: zeros and denormals have speeds of their own.
         backend.upload(buffer, &vec![value; SIZE * SIZE]);
         Ok(buffer)
     };
-    let (x, weight, y) = (matrix(Purpose::Activations, 0.5)?, matrix(Purpose::Weights, 0.25)?, matrix(Purpose::Activations, 0.0)?);
+    let (x, weight, y) = (
+        matrix(Purpose::Activations, 0.5)?,
+        matrix(Purpose::Weights, 0.25)?,
+        matrix(Purpose::Activations, 0.0)?,
+    );
     backend.linear(y, x, weight, size, false);
     let started = Instant::now();
     let mut products = 0u32;

@@ -30,9 +30,17 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
     let seconds = started.elapsed().as_secs_f64();
     let wanted = options.prompts * options.samples * options.tokens;
     if drawn != wanted {
-        bail!("{drawn} of {wanted} tokens were drawn: prompt and completion together are longer than the model's context; give fewer --tokens");
+        bail!(
+            "{drawn} of {wanted} tokens were drawn: prompt and completion together are longer than the model's context; give fewer --tokens"
+        );
     }
-    Ok(Figures::of("sampling", engine, options, seconds, FLOP_PER_WEIGHT))
+    Ok(Figures::of(
+        "sampling",
+        engine,
+        options,
+        seconds,
+        FLOP_PER_WEIGHT,
+    ))
 }
 
 fn finish(engine: &Engine, requests: Vec<GenerateRequest>) -> anyhow::Result<usize> {
@@ -46,5 +54,7 @@ fn finish(engine: &Engine, requests: Vec<GenerateRequest>) -> anyhow::Result<usi
 /// Token ids without meaning, different for each prompt, away from the special ones at the vocabulary's ends.
 pub(super) fn prompt(engine: &Engine, length: usize, number: usize) -> Arc<[u32]> {
     let vocabulary = engine.info().vocabulary;
-    (0..length).map(|i| (vocabulary / 4 + (number * 7919 + i * 104_729) % (vocabulary / 2)) as u32).collect()
+    (0..length)
+        .map(|i| (vocabulary / 4 + (number * 7919 + i * 104_729) % (vocabulary / 2)) as u32)
+        .collect()
 }

@@ -19,7 +19,13 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
         step(engine, options)?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Figures::of("training", engine, options, seconds / STEPS as f64, FLOP_PER_WEIGHT))
+    Ok(Figures::of(
+        "training",
+        engine,
+        options,
+        seconds / STEPS as f64,
+        FLOP_PER_WEIGHT,
+    ))
 }
 
 fn step(engine: &Engine, options: &Options) -> anyhow::Result<()> {
@@ -27,16 +33,38 @@ fn step(engine: &Engine, options: &Options) -> anyhow::Result<()> {
         .map(|number| Group {
             prompt: prompt(engine, options.prompt_tokens, number),
             completions: (0..options.samples)
-                .map(|sample| prompt(engine, options.tokens, options.prompts + number * options.samples + sample).to_vec())
+                .map(|sample| {
+                    prompt(
+                        engine,
+                        options.tokens,
+                        options.prompts + number * options.samples + sample,
+                    )
+                    .to_vec()
+                })
                 .collect(),
         })
         .collect();
     // A gradient of ordinary size in every token; the weights hardly move.
     let objective = Box::new(|stats: &[TokenStats]| {
         let count = stats.len() as f32;
-        Ok(stats.iter().map(|s| s.logp.iter().map(|logp| -0.01 * logp.signum() / count).collect()).collect())
+        Ok(stats
+            .iter()
+            .map(|s| {
+                s.logp
+                    .iter()
+                    .map(|logp| -0.01 * logp.signum() / count)
+                    .collect()
+            })
+            .collect())
     });
-    let adamw = AdamW { lr: 1e-9, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0, clip_norm: 1.0 };
+    let adamw = AdamW {
+        lr: 1e-9,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: 1.0,
+    };
     engine.step(groups, 1.0, objective, adamw)?;
     Ok(())
 }

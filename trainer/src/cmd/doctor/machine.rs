@@ -17,12 +17,24 @@ pub(super) fn checks(threads: Option<usize>) -> Vec<Check> {
 }
 
 fn processor() -> Check {
-    let name = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let name =
+        field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let features = instructions();
     if cfg!(target_arch = "x86_64") && !(features.contains(&"avx2") && features.contains(&"fma")) {
-        return Check::warn("processor", format!("{name}, without AVX2 and FMA"), "training works here, several times slower than on a processor made since 2014");
+        return Check::warn(
+            "processor",
+            format!("{name}, without AVX2 and FMA"),
+            "training works here, several times slower than on a processor made since 2014",
+        );
     }
-    Check::ok("processor", if features.is_empty() { name } else { format!("{name} ({})", features.join(", ")) })
+    Check::ok(
+        "processor",
+        if features.is_empty() {
+            name
+        } else {
+            format!("{name} ({})", features.join(", "))
+        },
+    )
 }
 
 /// Those of the instruction sets that matter which this processor has.
@@ -32,21 +44,32 @@ fn instructions() -> Vec<&'static str> {
         ("avx2", std::arch::is_x86_feature_detected!("avx2")),
         ("fma", std::arch::is_x86_feature_detected!("fma")),
         ("avx512f", std::arch::is_x86_feature_detected!("avx512f")),
-        ("avx512bf16", std::arch::is_x86_feature_detected!("avx512bf16")),
+        (
+            "avx512bf16",
+            std::arch::is_x86_feature_detected!("avx512bf16"),
+        ),
     ];
     #[cfg(target_arch = "aarch64")]
-    let all = [("neon", std::arch::is_aarch64_feature_detected!("neon")), ("fp16", std::arch::is_aarch64_feature_detected!("fp16"))];
+    let all = [
+        ("neon", std::arch::is_aarch64_feature_detected!("neon")),
+        ("fp16", std::arch::is_aarch64_feature_detected!("fp16")),
+    ];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let all: [(&'static str, bool); 0] = [];
-    all.into_iter().filter(|(_, here)| *here).map(|(name, _)| name).collect()
+    all.into_iter()
+        .filter(|(_, here)| *here)
+        .map(|(name, _)| name)
+        .collect()
 }
 
 fn thread_count(asked: Option<usize>) -> Check {
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     match asked {
-        Some(asked) if asked > here => {
-            Check::warn("threads", format!("{asked} asked for, {here} processors"), format!("more threads than processors wait for each other; give --threads {here}"))
-        }
+        Some(asked) if asked > here => Check::warn(
+            "threads",
+            format!("{asked} asked for, {here} processors"),
+            format!("more threads than processors wait for each other; give --threads {here}"),
+        ),
         Some(asked) => Check::ok("threads", format!("{asked} of {here}")),
         None => Check::ok("threads", here.to_string()),
     }
@@ -54,13 +77,23 @@ fn thread_count(asked: Option<usize>) -> Check {
 
 fn memory() -> Option<Check> {
     let gib = |name| -> Option<f64> {
-        let kib: f64 = field("/proc/meminfo", name)?.split_whitespace().next()?.parse().ok()?;
+        let kib: f64 = field("/proc/meminfo", name)?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()?;
         Some(kib / 1024.0 / 1024.0)
     };
     let (free, all) = (gib("MemAvailable")?, gib("MemTotal")?);
     let found = format!("{free:.1} GiB free of {all:.1}");
     Some(if free < COMFORTABLE_GIB {
-        Check::warn("memory", found, format!("training the smallest model takes about {COMFORTABLE_GIB} GiB; close other programs, or lower engine.pack_tokens"))
+        Check::warn(
+            "memory",
+            found,
+            format!(
+                "training the smallest model takes about {COMFORTABLE_GIB} GiB; close other programs, or lower engine.pack_tokens"
+            ),
+        )
     } else {
         Check::ok("memory", found)
     })
@@ -72,7 +105,11 @@ fn cache_folder() -> Check {
     let tried = fs::create_dir_all(&home).and_then(|()| tempfile::tempfile_in(&home));
     match tried {
         Ok(_) => Check::ok("cache folder", found),
-        Err(error) => Check::fail("cache folder", format!("{found} cannot be written: {error}"), "set RAPID_HOME to a folder that you may write to"),
+        Err(error) => Check::fail(
+            "cache folder",
+            format!("{found} cannot be written: {error}"),
+            "set RAPID_HOME to a folder that you may write to",
+        ),
     }
 }
 

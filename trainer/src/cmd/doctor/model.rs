@@ -16,7 +16,13 @@ const TOLERANCE: f32 = 1e-3;
 pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
     let engine = match open_model(name, device) {
         Ok(engine) => engine,
-        Err(error) => return vec![Check::fail("model", paragraph(&error), "give a GGUF file, a Hugging Face folder, or a name that rapid fetch lists")],
+        Err(error) => {
+            return vec![Check::fail(
+                "model",
+                paragraph(&error),
+                "give a GGUF file, a Hugging Face folder, or a name that rapid fetch lists",
+            )];
+        }
     };
     let info = engine.info();
     let mut checks = vec![Check::ok(
@@ -32,7 +38,11 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
     )];
     match speak(&engine) {
         Ok(spoken) => checks.extend(spoken),
-        Err(error) => checks.push(Check::fail("generation", paragraph(&error), "the file may be damaged: fetch it again")),
+        Err(error) => checks.push(Check::fail(
+            "generation",
+            paragraph(&error),
+            "the file may be damaged: fetch it again",
+        )),
     }
     checks
 }
@@ -42,13 +52,19 @@ fn speak(engine: &Engine) -> anyhow::Result<[Check; 2]> {
     let request = GenerateRequest {
         prompt: prompt.clone(),
         seeds: vec![0],
-        sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+        sampling: Sampling {
+            temperature: 0.0,
+            ..Sampling::default()
+        },
         max_tokens: TOKENS,
         stop_tokens: engine.stop_tokens(),
         stop_strings: Vec::new(),
     };
     let completion = engine.generate(vec![request]).recv()??;
-    let group = Group { prompt, completions: vec![completion.tokens.clone()] };
+    let group = Group {
+        prompt,
+        completions: vec![completion.tokens.clone()],
+    };
     let scored = engine.score(vec![group], 1.0)?;
     let apart = scored
         .iter()
@@ -58,11 +74,18 @@ fn speak(engine: &Engine) -> anyhow::Result<[Check; 2]> {
         .fold(0.0, f32::max);
     let figure = format!("log-probabilities of sampling and training at most {apart:.1e} apart");
     Ok([
-        Check::ok("generation", format!("{:?}", format!("{PROMPT}{}", completion.text))),
+        Check::ok(
+            "generation",
+            format!("{:?}", format!("{PROMPT}{}", completion.text)),
+        ),
         if apart <= TOLERANCE {
             Check::ok("probabilities", figure)
         } else {
-            Check::fail("probabilities", figure, "importance weights would be wrong: please report this with the model's name")
+            Check::fail(
+                "probabilities",
+                figure,
+                "importance weights would be wrong: please report this with the model's name",
+            )
         },
     ])
 }

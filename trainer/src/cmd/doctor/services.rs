@@ -9,7 +9,10 @@ use super::Check;
 use crate::cmd::verifier_process::VerifierProcess;
 
 /// What `rapid quickstart` uses.
-const QUICKSTART: [(Kind, &str); 2] = [(Kind::Model, "smollm2-135m-instruct"), (Kind::Sandbox, "python-wasi")];
+const QUICKSTART: [(Kind, &str); 2] = [
+    (Kind::Model, "smollm2-135m-instruct"),
+    (Kind::Sandbox, "python-wasi"),
+];
 
 pub(super) fn artifacts() -> Vec<Check> {
     let mut checks: Vec<Check> = QUICKSTART
@@ -18,43 +21,88 @@ pub(super) fn artifacts() -> Vec<Check> {
             let what = format!("{}:{name}", kind.word());
             match fetch::locate(*kind, name) {
                 Some(folder) => Check::ok(&what, folder.display().to_string()),
-                None => Check::warn(&what, "not fetched", format!("rapid quickstart fetches it, and so does rapid fetch {what}")),
+                None => Check::warn(
+                    &what,
+                    "not fetched",
+                    format!("rapid quickstart fetches it, and so does rapid fetch {what}"),
+                ),
             }
         })
         .collect();
     checks.push(pip());
     checks.push(match VerifierProcess::program() {
         Ok(program) => Check::ok("rapid-verifier", program.display().to_string()),
-        Err(error) => Check::warn("rapid-verifier", error.to_string(), "rapid quickstart needs it here; a verifier elsewhere needs only its URL"),
+        Err(error) => Check::warn(
+            "rapid-verifier",
+            error.to_string(),
+            "rapid quickstart needs it here; a verifier elsewhere needs only its URL",
+        ),
     });
     checks
 }
 
 /// Some artifacts can come as Python wheels where the hub cannot be reached.
 fn pip() -> Check {
-    let asked = Command::new("python3").args(["-m", "pip", "--version"]).stdin(Stdio::null()).output();
+    let asked = Command::new("python3")
+        .args(["-m", "pip", "--version"])
+        .stdin(Stdio::null())
+        .output();
     match asked {
         Ok(output) if output.status.success() => {
-            let words = String::from_utf8_lossy(&output.stdout).split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+            let words = String::from_utf8_lossy(&output.stdout)
+                .split_whitespace()
+                .take(2)
+                .collect::<Vec<_>>()
+                .join(" ");
             Check::ok("pip", words)
         }
-        _ => Check::warn("pip", "python3 -m pip does not run", "on Debian: apt install python3-pip; it is needed only to fetch what comes as wheels"),
+        _ => Check::warn(
+            "pip",
+            "python3 -m pip does not run",
+            "on Debian: apt install python3-pip; it is needed only to fetch what comes as wheels",
+        ),
     }
 }
 
 pub(super) async fn verifier(url: &str) -> Vec<Check> {
-    let token = std::env::var("RAPID_VERIFIER_TOKEN").ok().filter(|token| !token.is_empty());
+    let token = std::env::var("RAPID_VERIFIER_TOKEN")
+        .ok()
+        .filter(|token| !token.is_empty());
     let client = match Client::new(url, token) {
         Ok(client) => client,
-        Err(error) => return vec![Check::fail("verifier", error.to_string(), "give its address, such as http://127.0.0.1:8700")],
+        Err(error) => {
+            return vec![Check::fail(
+                "verifier",
+                error.to_string(),
+                "give its address, such as http://127.0.0.1:8700",
+            )];
+        }
     };
     let readiness = match client.ready().await {
         Ok(readiness) => readiness,
-        Err(error) => return vec![Check::fail("verifier", error.to_string(), "start one with rapid-verifier serve, and give the address that it prints")],
+        Err(error) => {
+            return vec![Check::fail(
+                "verifier",
+                error.to_string(),
+                "start one with rapid-verifier serve, and give the address that it prints",
+            )];
+        }
     };
     let mut checks = vec![match client.info().await {
-        Ok(info) => Check::ok("verifier", format!("{} {} at {url}, {} data sets", info.service, info.version, info.datasets.len())),
-        Err(error) => Check::warn("verifier", error.to_string(), "it judges, but does not say what it is; versions may not match"),
+        Ok(info) => Check::ok(
+            "verifier",
+            format!(
+                "{} {} at {url}, {} data sets",
+                info.service,
+                info.version,
+                info.datasets.len()
+            ),
+        ),
+        Err(error) => Check::warn(
+            "verifier",
+            error.to_string(),
+            "it judges, but does not say what it is; versions may not match",
+        ),
     }];
     for grader in readiness.graders {
         let what = format!("verifier, {}", grader.name);
@@ -62,8 +110,14 @@ pub(super) async fn verifier(url: &str) -> Vec<Check> {
         checks.push(match grader.state {
             GraderState::Ready => Check::ok(&what, format!("ready, version {}", grader.version)),
             GraderState::Preparing => Check::warn(&what, "preparing", "ask again in a minute"),
-            GraderState::Unavailable if grader.required => Check::fail(&what, reason, "mend it there: rapid-verifier doctor says how"),
-            GraderState::Unavailable => Check::warn(&what, reason, "tasks of this kind cannot be judged there"),
+            GraderState::Unavailable if grader.required => Check::fail(
+                &what,
+                reason,
+                "mend it there: rapid-verifier doctor says how",
+            ),
+            GraderState::Unavailable => {
+                Check::warn(&what, reason, "tasks of this kind cannot be judged there")
+            }
         });
     }
     checks

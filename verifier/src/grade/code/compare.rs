@@ -18,11 +18,16 @@ const FLOAT_TOLERANCE: f64 = 1e-6;
 pub fn passes(expected: &Value, got: &Value, atol: f64, compare: Compare) -> bool {
     match compare {
         Compare::Equal => {
-            let atol = if atol == 0.0 && is_floats(expected) { FLOAT_TOLERANCE } else { atol };
+            let atol = if atol == 0.0 && is_floats(expected) {
+                FLOAT_TOLERANCE
+            } else {
+                atol
+            };
             equal(expected, got) || (atol != 0.0 && close(got, expected, atol))
         }
         Compare::Set => match (elements(expected), elements(got)) {
-            (Some(expected), Some(got)) => distinct(&expected).is_some_and(|expected| distinct(&got).is_some_and(|got| expected == got)),
+            (Some(expected), Some(got)) => distinct(&expected)
+                .is_some_and(|expected| distinct(&got).is_some_and(|got| expected == got)),
             _ => false,
         },
         Compare::NotNone => {
@@ -38,7 +43,9 @@ pub fn passes(expected: &Value, got: &Value, atol: f64, compare: Compare) -> boo
 fn is_floats(value: &Value) -> bool {
     match value {
         Value::Float(_) => true,
-        Value::List(items) | Value::Tuple(items) => items.iter().all(|item| matches!(item, Value::Float(_))),
+        Value::List(items) | Value::Tuple(items) => {
+            items.iter().all(|item| matches!(item, Value::Float(_)))
+        }
         _ => false,
     }
 }
@@ -46,10 +53,15 @@ fn is_floats(value: &Value) -> bool {
 /// What iterating over a value gives; `None` where Python raises `TypeError`.
 fn elements(value: &Value) -> Option<Vec<Value>> {
     Some(match value {
-        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => items.clone(),
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+            items.clone()
+        }
         Value::Dict(pairs) => pairs.iter().map(|(key, _)| key.clone()).collect(),
         Value::Str(text) => text.chars().map(|c| Value::Str(c.to_string())).collect(),
-        Value::Bytes(bytes) => bytes.iter().map(|byte| Value::from(i64::from(*byte))).collect(),
+        Value::Bytes(bytes) => bytes
+            .iter()
+            .map(|byte| Value::from(i64::from(*byte)))
+            .collect(),
         _ => return None,
     })
 }
@@ -58,7 +70,11 @@ fn elements(value: &Value) -> Option<Vec<Value>> {
 fn close(got: &Value, expected: &Value, atol: f64) -> bool {
     match (got, expected) {
         (Value::List(got) | Value::Tuple(got), Value::List(expected) | Value::Tuple(expected)) => {
-            got.len() == expected.len() && got.iter().zip(expected).all(|(got, expected)| close(got, expected, atol))
+            got.len() == expected.len()
+                && got
+                    .iter()
+                    .zip(expected)
+                    .all(|(got, expected)| close(got, expected, atol))
         }
         (got, expected) => match (number(got), number(expected)) {
             (Some(got), Some(expected)) => close_numbers(got, expected, atol),
@@ -81,7 +97,9 @@ fn number(value: &Value) -> Option<(f64, f64)> {
 fn close_numbers(got: (f64, f64), expected: (f64, f64), atol: f64) -> bool {
     let size = |(re, im): (f64, f64)| re.hypot(im);
     let finite = expected.0.is_finite() && expected.1.is_finite();
-    got == expected || (finite && size((got.0 - expected.0, got.1 - expected.1)) <= atol + RELATIVE * size(expected))
+    got == expected
+        || (finite
+            && size((got.0 - expected.0, got.1 - expected.1)) <= atol + RELATIVE * size(expected))
 }
 
 #[cfg(test)]
@@ -121,7 +139,16 @@ mod tests {
 
     #[test]
     fn another_shape_is_never_close() {
-        for (expected, got) in [("[]", "5"), ("[]", "[5.0]"), ("[0.5]", "0.5"), ("0.5", "[0.5]"), ("[0.5, 0.5]", "[0.5]"), ("[0.5]", "[[0.5]]"), ("0.5", "'0.5'"), ("0.5", "None")] {
+        for (expected, got) in [
+            ("[]", "5"),
+            ("[]", "[5.0]"),
+            ("[0.5]", "0.5"),
+            ("0.5", "[0.5]"),
+            ("[0.5, 0.5]", "[0.5]"),
+            ("[0.5]", "[[0.5]]"),
+            ("0.5", "'0.5'"),
+            ("0.5", "None"),
+        ] {
             assert!(!same(expected, got), "{expected} and {got}");
         }
     }
@@ -133,7 +160,12 @@ mod tests {
         assert!(!same("inf", "1e308"));
         assert!(!same("1.0", "inf"));
         assert!(!same("nan", "nan"));
-        assert!(check("complex(1, 2)", "complex(1.000001, 2)", 1e-4, Compare::Equal));
+        assert!(check(
+            "complex(1, 2)",
+            "complex(1.000001, 2)",
+            1e-4,
+            Compare::Equal
+        ));
     }
 
     #[test]
@@ -159,8 +191,17 @@ mod tests {
             ("'a match'", "True", true),
             ("None", "False", true),
         ] {
-            assert_eq!(check(expected, got, 0.0, Compare::NotNone), passes, "{expected} and {got}");
+            assert_eq!(
+                check(expected, got, 0.0, Compare::NotNone),
+                passes,
+                "{expected} and {got}"
+            );
         }
-        assert!(super::passes(&Value::Bool(true), &Value::Opaque("Match".to_owned()), 0.0, Compare::NotNone));
+        assert!(super::passes(
+            &Value::Bool(true),
+            &Value::Opaque("Match".to_owned()),
+            0.0,
+            Compare::NotNone
+        ));
     }
 }

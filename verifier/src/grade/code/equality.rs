@@ -14,8 +14,12 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
         (Value::None, Value::None) => true,
         (Value::Str(a), Value::Str(b)) => a == b,
         (Value::Bytes(a), Value::Bytes(b)) => a == b,
-        (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
-        (Value::Set(a) | Value::FrozenSet(a), Value::Set(b) | Value::FrozenSet(b)) => equal_sets(a, b),
+        (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Value::Set(a) | Value::FrozenSet(a), Value::Set(b) | Value::FrozenSet(b)) => {
+            equal_sets(a, b)
+        }
         (Value::Dict(a), Value::Dict(b)) => equal_dicts(a, b),
         (Value::Opaque(_), _) | (_, Value::Opaque(_)) => false,
         (a, b) => match (hashed(a), hashed(b)) {
@@ -38,11 +42,19 @@ pub(super) fn distinct(values: &[Value]) -> Option<HashSet<Hashed>> {
 }
 
 fn equal_dicts(a: &[(Value, Value)], b: &[(Value, Value)]) -> bool {
-    let Some(keys) = b.iter().map(|(key, value)| Some((hashed(key)?, value))).collect::<Option<HashMap<_, _>>>() else {
+    let Some(keys) = b
+        .iter()
+        .map(|(key, value)| Some((hashed(key)?, value)))
+        .collect::<Option<HashMap<_, _>>>()
+    else {
         return false;
     };
     a.len() == keys.len()
-        && a.iter().all(|(key, value)| hashed(key).and_then(|key| keys.get(&key).copied()).is_some_and(|other| equal(value, other)))
+        && a.iter().all(|(key, value)| {
+            hashed(key)
+                .and_then(|key| keys.get(&key).copied())
+                .is_some_and(|other| equal(value, other))
+        })
 }
 
 /// A value in the form in which Python's equality is Rust's. Values that equal nothing (NaN, opaque objects) and values

@@ -43,31 +43,62 @@ pub(super) struct Expectations {
 
 impl Expectations {
     pub(super) fn new(bytes: usize, disk: Option<Arc<Disk>>) -> Expectations {
-        Expectations { memory: Mutex::new(Lru::new(bytes)), making: Mutex::new(HashMap::new()), disk }
+        Expectations {
+            memory: Mutex::new(Lru::new(bytes)),
+            making: Mutex::new(HashMap::new()),
+            disk,
+        }
     }
 
     /// What `solution` returns for `calls`. Made at most once at a time.
-    pub(super) fn of(&self, sandbox: &dyn Sandbox, task: &CodeTask, solution: &str, calls: &[String], limits: &Limits) -> Outcome {
+    pub(super) fn of(
+        &self,
+        sandbox: &dyn Sandbox,
+        task: &CodeTask,
+        solution: &str,
+        calls: &[String],
+        limits: &Limits,
+    ) -> Outcome {
         let key = key(sandbox, task, solution, calls, limits);
         if let Some(kept) = self.kept(&key) {
             return Ok(kept);
         }
-        let slot = Arc::clone(self.making.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default());
+        let slot = Arc::clone(
+            self.making
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(key)
+                .or_default(),
+        );
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = match &*slot {
             Some(outcome) => outcome.clone(),
             None => {
-                let outcome = self.kept(&key).map_or_else(|| make(sandbox, task, solution, calls, limits).map(|made| self.keep(key, made)), Ok);
+                let outcome = self.kept(&key).map_or_else(
+                    || {
+                        make(sandbox, task, solution, calls, limits)
+                            .map(|made| self.keep(key, made))
+                    },
+                    Ok,
+                );
                 *slot = Some(outcome.clone());
                 outcome
             }
         };
-        self.making.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        self.making
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&key);
         outcome
     }
 
     fn kept(&self, key: &Key) -> Option<Arc<Expectation>> {
-        if let Some(kept) = self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
+        if let Some(kept) = self
+            .memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+        {
             return Some(Arc::clone(kept));
         }
         let bytes = self.disk.as_ref()?.get(Table::Expected, key)?;
@@ -88,12 +119,26 @@ impl Expectations {
     }
 
     fn remember(&self, key: Key, made: &Arc<Expectation>) {
-        let bytes = 256 + made.values.iter().map(|value| value.len() + 24).sum::<usize>();
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).put(key, Arc::clone(made), bytes);
+        let bytes = 256
+            + made
+                .values
+                .iter()
+                .map(|value| value.len() + 24)
+                .sum::<usize>();
+        self.memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .put(key, Arc::clone(made), bytes);
     }
 }
 
-fn key(sandbox: &dyn Sandbox, task: &CodeTask, solution: &str, calls: &[String], limits: &Limits) -> Key {
+fn key(
+    sandbox: &dyn Sandbox,
+    task: &CodeTask,
+    solution: &str,
+    calls: &[String],
+    limits: &Limits,
+) -> Key {
     let identity = sandbox.identity();
     KeyWriter::new()
         .field("expected-1")
@@ -107,34 +152,67 @@ fn key(sandbox: &dyn Sandbox, task: &CodeTask, solution: &str, calls: &[String],
         .finish()
 }
 
-fn make(sandbox: &dyn Sandbox, task: &CodeTask, solution: &str, calls: &[String], limits: &Limits) -> Result<Expectation, NoExpectation> {
+fn make(
+    sandbox: &dyn Sandbox,
+    task: &CodeTask,
+    solution: &str,
+    calls: &[String],
+    limits: &Limits,
+) -> Result<Expectation, NoExpectation> {
     let limits = super::with_fuel(*limits, limits.fuel.max(SOLUTION_FUEL));
-    let program = Program { source: solution, entry_point: &task.entry_point, calls };
-    let run = sandbox.run(&program, &limits).map_err(|error| NoExpectation {
-        retryable: matches!(error, SandboxError::Transient(_)),
-        reason: error.to_string(),
-    })?;
+    let program = Program {
+        source: solution,
+        entry_point: &task.entry_point,
+        calls,
+    };
+    let run = sandbox
+        .run(&program, &limits)
+        .map_err(|error| NoExpectation {
+            retryable: matches!(error, SandboxError::Transient(_)),
+            reason: error.to_string(),
+        })?;
     let wrong = |what: String| NoExpectation {
-        reason: format!("the task's own solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"),
+        reason: format!(
+            "the task's own solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"
+        ),
         retryable: false,
     };
     match run.end {
         End::Completed => {}
-        End::Unloadable { kind, message } => return Err(wrong(format!("{kind}: {}", excerpt(&message)))),
+        End::Unloadable { kind, message } => {
+            return Err(wrong(format!("{kind}: {}", excerpt(&message))));
+        }
         End::OutOfFuel => return Err(wrong("it ran out of fuel".to_owned())),
         End::OutOfMemory => return Err(wrong("it ran out of memory".to_owned())),
         End::Died(how) => return Err(wrong(format!("it died ({})", excerpt(&how)))),
     }
     if run.calls.len() != calls.len() {
-        return Err(wrong(format!("{} of {} calls were answered", run.calls.len(), calls.len())));
+        return Err(wrong(format!(
+            "{} of {} calls were answered",
+            run.calls.len(),
+            calls.len()
+        )));
     }
     let mut values = Vec::with_capacity(run.calls.len());
     for (index, call) in run.calls.into_iter().enumerate() {
         match call {
             Call::Returned(value) => values.push(value),
-            Call::Raised { kind, message } => return Err(wrong(format!("call {index} raised {kind}: {}", excerpt(&message)))),
-            Call::TooLarge => return Err(wrong(format!("call {index} returned a value beyond {} bytes", limits.value))),
+            Call::Raised { kind, message } => {
+                return Err(wrong(format!(
+                    "call {index} raised {kind}: {}",
+                    excerpt(&message)
+                )));
+            }
+            Call::TooLarge => {
+                return Err(wrong(format!(
+                    "call {index} returned a value beyond {} bytes",
+                    limits.value
+                )));
+            }
         }
     }
-    Ok(Expectation { values, fuel: run.fuel })
+    Ok(Expectation {
+        values,
+        fuel: run.fuel,
+    })
 }

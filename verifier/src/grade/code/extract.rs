@@ -22,9 +22,19 @@ pub fn extract(completion: &str) -> Option<&str> {
             }
             Some(_) => {}
             None => {
-                let language = info.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
-                let python = matches!(language.to_ascii_lowercase().as_str(), "python" | "python3" | "py");
-                open = Some(Fence { marks, python, content: at });
+                let language = info
+                    .split(|c: char| !c.is_ascii_alphanumeric())
+                    .next()
+                    .unwrap_or("");
+                let python = matches!(
+                    language.to_ascii_lowercase().as_str(),
+                    "python" | "python3" | "py"
+                );
+                open = Some(Fence {
+                    marks,
+                    python,
+                    content: at,
+                });
             }
         }
     }
@@ -72,7 +82,10 @@ mod tests {
 
     #[test]
     fn without_a_fence_the_whole_text_is_the_program() {
-        assert_eq!(extract("def f():\n    return 1\n"), Some("def f():\n    return 1\n"));
+        assert_eq!(
+            extract("def f():\n    return 1\n"),
+            Some("def f():\n    return 1\n")
+        );
     }
 
     #[test]
@@ -89,7 +102,10 @@ mod tests {
 
     #[test]
     fn a_fence_inside_a_longer_fence_is_content() {
-        assert_eq!(extract("````python\ns = '''\n```\n'''\n````\n"), Some("s = '''\n```\n'''\n"));
+        assert_eq!(
+            extract("````python\ns = '''\n```\n'''\n````\n"),
+            Some("s = '''\n```\n'''\n")
+        );
     }
 
     proptest! {

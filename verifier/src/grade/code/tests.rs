@@ -1,6 +1,6 @@
 use std::sync::atomic::Ordering;
 
-use datasets::{Compare, CodeTest};
+use datasets::{CodeTest, Compare};
 
 use super::*;
 use crate::scripted::{Scripted, completed, ended};
@@ -12,7 +12,12 @@ fn task(canonical: Option<&str>) -> CodeTask {
         canonical: canonical.map(str::to_owned),
         imports: Vec::new(),
         example: None,
-        tests: (1..=3).map(|n| CodeTest { args: vec![Value::from(n)], expected: Some(Value::from(2 * n)) }).collect(),
+        tests: (1..=3)
+            .map(|n| CodeTest {
+                args: vec![Value::from(n)],
+                expected: Some(Value::from(2 * n)),
+            })
+            .collect(),
         asserts: Vec::new(),
         atol: 0.0,
         compare: Compare::Equal,
@@ -22,11 +27,17 @@ fn task(canonical: Option<&str>) -> CodeTask {
 fn grader(sandbox: Scripted) -> (CodeGrader, Arc<Scripted>) {
     let sandbox = Arc::new(sandbox);
     let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
-    (CodeGrader::new(shared, Limits::default(), 1 << 20, None), sandbox)
+    (
+        CodeGrader::new(shared, Limits::default(), 1 << 20, None),
+        sandbox,
+    )
 }
 
 fn returned(values: &[&str]) -> Vec<Call> {
-    values.iter().map(|value| Call::Returned((*value).to_owned())).collect()
+    values
+        .iter()
+        .map(|value| Call::Returned((*value).to_owned()))
+        .collect()
 }
 
 /// The grading of a program that does `run`, whose task has recorded values.
@@ -38,14 +49,27 @@ fn grading(run: Run) -> Grading {
 #[test]
 fn a_program_is_right_where_every_value_is() {
     let grading = grading(completed(returned(&["2", "4.0", "6"])));
-    assert_eq!((grading.verdict, grading.passed, grading.total), (Verdict::Correct, Some(3), Some(3)));
+    assert_eq!(
+        (grading.verdict, grading.passed, grading.total),
+        (Verdict::Correct, Some(3), Some(3))
+    );
 }
 
 #[test]
 fn the_first_wrong_value_is_shown() {
     let grading = grading(completed(returned(&["2", "5", "7"])));
-    assert_eq!((grading.verdict, grading.passed, grading.total), (Verdict::Incorrect, Some(1), Some(3)));
-    assert_eq!((grading.detail["test"].as_u64(), grading.detail["got"].as_str(), grading.detail["expected"].as_str()), (Some(1), Some("5"), Some("4")));
+    assert_eq!(
+        (grading.verdict, grading.passed, grading.total),
+        (Verdict::Incorrect, Some(1), Some(3))
+    );
+    assert_eq!(
+        (
+            grading.detail["test"].as_u64(),
+            grading.detail["got"].as_str(),
+            grading.detail["expected"].as_str()
+        ),
+        (Some(1), Some("5"), Some("4"))
+    );
 }
 
 #[test]
@@ -55,27 +79,54 @@ fn how_a_run_ends_decides_only_where_no_value_was_wrong_before() {
         (&["3"][..], End::OutOfFuel, Verdict::Incorrect),
         (&["2", "4"][..], End::OutOfMemory, Verdict::Memory),
         (&["2"][..], End::Died("exit".to_owned()), Verdict::Incorrect),
-        (&["2", "4", "6"][..], End::Died("exit".to_owned()), Verdict::Incorrect),
-        (&[][..], End::Unloadable { kind: "SyntaxError".to_owned(), message: "line 1".to_owned() }, Verdict::Incorrect),
+        (
+            &["2", "4", "6"][..],
+            End::Died("exit".to_owned()),
+            Verdict::Incorrect,
+        ),
+        (
+            &[][..],
+            End::Unloadable {
+                kind: "SyntaxError".to_owned(),
+                message: "line 1".to_owned(),
+            },
+            Verdict::Incorrect,
+        ),
         (&["2", "4"][..], End::Completed, Verdict::Incorrect),
     ] {
-        assert_eq!(grading(ended(returned(calls), end.clone())).verdict, verdict, "{calls:?} {end:?}");
+        assert_eq!(
+            grading(ended(returned(calls), end.clone())).verdict,
+            verdict,
+            "{calls:?} {end:?}"
+        );
     }
 }
 
 #[test]
 fn more_answers_than_calls_are_not_believed() {
     let grading = grading(completed(returned(&["2", "4", "6", "8"])));
-    assert_eq!((grading.verdict, grading.passed), (Verdict::Correct, Some(3)));
+    assert_eq!(
+        (grading.verdict, grading.passed),
+        (Verdict::Correct, Some(3))
+    );
 }
 
 #[test]
 fn an_exception_or_a_value_too_large_is_a_failed_test() {
-    for call in [Call::Raised { kind: "ValueError".to_owned(), message: "x".repeat(5_000) }, Call::TooLarge] {
+    for call in [
+        Call::Raised {
+            kind: "ValueError".to_owned(),
+            message: "x".repeat(5_000),
+        },
+        Call::TooLarge,
+    ] {
         let mut calls = returned(&["2", "4"]);
         calls.push(call);
         let grading = grading(completed(calls));
-        assert_eq!((grading.verdict, grading.passed), (Verdict::Incorrect, Some(2)));
+        assert_eq!(
+            (grading.verdict, grading.passed),
+            (Verdict::Incorrect, Some(2))
+        );
         assert!(grading.detail.to_string().len() < 2_000);
     }
 }
@@ -83,8 +134,19 @@ fn an_exception_or_a_value_too_large_is_a_failed_test() {
 #[test]
 fn a_value_that_says_it_is_opaque_or_no_number_equals_nothing_even_itself() {
     for value in [r#"{"$opaque":"Thing"}"#, r#"{"$float":"nan"}"#] {
-        let (grader, _) = grader(Scripted::new(move |_, calls, _| Ok(completed(calls.iter().map(|_| Call::Returned(value.to_owned())).collect()))));
-        assert_eq!(grader.grade(&task(Some("the same")), "x = 1").verdict, Verdict::Incorrect, "{value}");
+        let (grader, _) = grader(Scripted::new(move |_, calls, _| {
+            Ok(completed(
+                calls
+                    .iter()
+                    .map(|_| Call::Returned(value.to_owned()))
+                    .collect(),
+            ))
+        }));
+        assert_eq!(
+            grader.grade(&task(Some("the same")), "x = 1").verdict,
+            Verdict::Incorrect,
+            "{value}"
+        );
     }
 }
 
@@ -108,7 +170,10 @@ fn expected_values_are_kept_on_disk() {
         let sandbox = Arc::new(Scripted::doubling());
         let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
         let grader = CodeGrader::new(shared, Limits::default(), 1 << 20, Some(Arc::clone(&disk)));
-        assert_eq!(grader.grade(&task(Some("right")), "right too").verdict, Verdict::Correct);
+        assert_eq!(
+            grader.grade(&task(Some("right")), "right too").verdict,
+            Verdict::Correct
+        );
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
         disk.flush();
     }
@@ -119,32 +184,61 @@ fn a_program_may_use_twice_the_fuel_of_the_tasks_own_solution() {
     const SLOW: u64 = 1_000_000_000_000;
     let (grader, _) = grader(Scripted::new(|source, calls, limits| {
         if source == "solution" {
-            return Ok(Run { fuel: SLOW, ..completed(vec![Call::Returned("0".to_owned()); calls.len()]) });
+            return Ok(Run {
+                fuel: SLOW,
+                ..completed(vec![Call::Returned("0".to_owned()); calls.len()])
+            });
         }
         assert_eq!(limits.fuel, 2 * SLOW);
-        assert!(limits.backstop > 2.0 * SLOW as f64 / 12e9, "the backstop is beyond what the fuel takes");
+        assert!(
+            limits.backstop > 2.0 * SLOW as f64 / 12e9,
+            "the backstop is beyond what the fuel takes"
+        );
         Ok(completed(vec![Call::Returned("0".to_owned()); calls.len()]))
     }));
-    assert_eq!(grader.grade(&task(Some("solution")), "program").verdict, Verdict::Correct);
+    assert_eq!(
+        grader.grade(&task(Some("solution")), "program").verdict,
+        Verdict::Correct
+    );
 }
 
 #[test]
 fn a_task_whose_own_solution_fails_is_unavailable_and_says_why() {
-    let (grader, _) = grader(Scripted::new(|_, _, _| Ok(ended(Vec::new(), End::OutOfFuel))));
+    let (grader, _) = grader(Scripted::new(|_, _, _| {
+        Ok(ended(Vec::new(), End::OutOfFuel))
+    }));
     let grading = grader.grade(&task(Some("solution")), "program");
-    assert_eq!((grading.verdict, grading.reward(), grading.retryable), (Verdict::Unavailable, None, false));
-    assert!(grading.detail["reason"].as_str().unwrap().contains("own solution"));
+    assert_eq!(
+        (grading.verdict, grading.reward(), grading.retryable),
+        (Verdict::Unavailable, None, false)
+    );
+    assert!(
+        grading.detail["reason"]
+            .as_str()
+            .unwrap()
+            .contains("own solution")
+    );
 }
 
 #[test]
 fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
-    for (error, retryable) in [(SandboxError::Transient("x".to_owned()), true), (SandboxError::Unusable("y".to_owned()), false)] {
+    for (error, retryable) in [
+        (SandboxError::Transient("x".to_owned()), true),
+        (SandboxError::Unusable("y".to_owned()), false),
+    ] {
         let transient = matches!(error, SandboxError::Transient(_));
         let (grader, _) = grader(Scripted::new(move |_, _, _| {
-            Err(if transient { SandboxError::Transient("x".to_owned()) } else { SandboxError::Unusable("y".to_owned()) })
+            Err(if transient {
+                SandboxError::Transient("x".to_owned())
+            } else {
+                SandboxError::Unusable("y".to_owned())
+            })
         }));
         let grading = grader.grade(&task(None), "program");
-        assert_eq!((grading.verdict, grading.retryable), (Verdict::Unavailable, retryable));
+        assert_eq!(
+            (grading.verdict, grading.retryable),
+            (Verdict::Unavailable, retryable)
+        );
     }
 }
 
@@ -158,26 +252,45 @@ fn nothing_but_blank_space_is_malformed() {
 #[test]
 fn a_task_without_tests_cannot_be_passed() {
     let (grader, _) = grader(Scripted::doubling());
-    let task = CodeTask { tests: Vec::new(), ..task(None) };
+    let task = CodeTask {
+        tests: Vec::new(),
+        ..task(None)
+    };
     assert_eq!(grader.grade(&task, "right").verdict, Verdict::Unavailable);
 }
 
 #[test]
 fn asserts_count_with_the_tests_and_run_only_where_these_pass() {
     let (grader, sandbox) = grader(Scripted::doubling());
-    let task = CodeTask { asserts: vec!["assert f(9) == 18".to_owned()], ..task(None) };
+    let task = CodeTask {
+        asserts: vec!["assert f(9) == 18".to_owned()],
+        ..task(None)
+    };
     let right = grader.grade(&task, "right");
-    assert_eq!((right.verdict, right.passed, right.total), (Verdict::Correct, Some(4), Some(4)));
+    assert_eq!(
+        (right.verdict, right.passed, right.total),
+        (Verdict::Correct, Some(4), Some(4))
+    );
     let runs = sandbox.runs.load(Ordering::SeqCst);
     let wrong = grader.grade(&task, "wrong");
-    assert_eq!((wrong.verdict, wrong.passed, wrong.total), (Verdict::Incorrect, Some(1), Some(4)));
+    assert_eq!(
+        (wrong.verdict, wrong.passed, wrong.total),
+        (Verdict::Incorrect, Some(1), Some(4))
+    );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs + 1);
 }
 
 #[test]
 fn a_failed_assert_is_shown() {
     let (grader, _) = grader(Scripted::doubling());
-    let task = CodeTask { tests: Vec::new(), asserts: vec!["assert f(9) == 18".to_owned()], ..task(None) };
+    let task = CodeTask {
+        tests: Vec::new(),
+        asserts: vec!["assert f(9) == 18".to_owned()],
+        ..task(None)
+    };
     let grading = grader.grade(&task, "wrong");
-    assert_eq!((grading.verdict, grading.detail["assert"].as_str()), (Verdict::Incorrect, Some("assert f(9) == 18")));
+    assert_eq!(
+        (grading.verdict, grading.detail["assert"].as_str()),
+        (Verdict::Incorrect, Some("assert f(9) == 18"))
+    );
 }

@@ -41,13 +41,18 @@ pub fn equal(right: &str, given: &str) -> Option<Rule> {
     scalar(&right, &given).or_else(|| {
         // The comma in 10,080 parts no elements.
         let numbers = number(&right.text).is_some() || number(&given.text).is_some();
-        if numbers { None } else { elements(&right.text, &given.text) }
+        if numbers {
+            None
+        } else {
+            elements(&right.text, &given.text)
+        }
     })
 }
 
 fn scalar(right: &Normal, given: &Normal) -> Option<Rule> {
     if let (Some(a), Some(b)) = (number(&right.text), number(&given.text)) {
-        return same_quantity((&a, right.unit.as_deref()), (&b, given.unit.as_deref())).then_some(Rule::Number);
+        return same_quantity((&a, right.unit.as_deref()), (&b, given.unit.as_deref()))
+            .then_some(Rule::Number);
     }
     let units_agree = right.unit.is_none() || given.unit.is_none() || right.unit == given.unit;
     (units_agree && same_text(&right.text, &given.text)).then_some(Rule::Text)
@@ -66,18 +71,30 @@ fn same_quantity(right: (&BigRational, Option<&str>), given: (&BigRational, Opti
 
 fn same_text(right: &str, given: &str) -> bool {
     // Words may be capitalised as one likes; single letters are variables.
-    let word = |text: &str| text.len() > 1 && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b' ');
+    let word = |text: &str| {
+        text.len() > 1
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphabetic() || byte == b' ')
+    };
     right == given || (word(right) && right.eq_ignore_ascii_case(given))
 }
 
 /// Tuples and intervals element by element; sets and bare lists in any order.
 fn elements(right: &str, given: &str) -> Option<Rule> {
     let (right, given) = (List::read(right)?, List::read(given)?);
-    if right.open != given.open || right.close != given.close || right.items.len() != given.items.len() {
+    if right.open != given.open
+        || right.close != given.close
+        || right.items.len() != given.items.len()
+    {
         return None;
     }
     let same = |a: &str, b: &str| scalar(&normalise(a), &normalise(b)).is_some();
-    let in_order = right.items.iter().zip(&given.items).all(|(a, b)| same(a, b));
+    let in_order = right
+        .items
+        .iter()
+        .zip(&given.items)
+        .all(|(a, b)| same(a, b));
     if in_order {
         return Some(Rule::Elements);
     }
@@ -103,10 +120,21 @@ struct List<'a> {
 impl<'a> List<'a> {
     /// `None` where there are no two elements and no brackets to speak of.
     fn read(text: &'a str) -> Option<List<'a>> {
-        let open = ["(", "[", "\\{"].into_iter().find(|open| text.starts_with(open)).unwrap_or("");
-        let close = [")", "]", "\\}"].into_iter().find(|close| text.ends_with(close)).unwrap_or("");
-        let enclosed = !open.is_empty() && !close.is_empty() && text.len() >= open.len() + close.len();
-        let (open, close, inner) = if enclosed { (open, close, &text[open.len()..text.len() - close.len()]) } else { ("", "", text) };
+        let open = ["(", "[", "\\{"]
+            .into_iter()
+            .find(|open| text.starts_with(open))
+            .unwrap_or("");
+        let close = [")", "]", "\\}"]
+            .into_iter()
+            .find(|close| text.ends_with(close))
+            .unwrap_or("");
+        let enclosed =
+            !open.is_empty() && !close.is_empty() && text.len() >= open.len() + close.len();
+        let (open, close, inner) = if enclosed {
+            (open, close, &text[open.len()..text.len() - close.len()])
+        } else {
+            ("", "", text)
+        };
         let mut items = Vec::new();
         let mut depth = 0_i32;
         let mut start = 0;
@@ -162,9 +190,15 @@ mod tests {
             (r"\text{Evelyn}", "Evelyn"),
             (r"\text{east}", "East"),
             (r"\text{(C)}", "(C)"),
-            (r"3\sqrt{13}", r"3\sqrt13"),
-            (r"(-\infty, 2) \cup (3, \infty)", r"(-\infty,2)\cup(3,\infty)"),
-            (r"\begin{pmatrix} -1/3 \\ 2/3 \end{pmatrix}", r"\begin{pmatrix}-1/3\\2/3\end{pmatrix}"),
+            (r"3\sqrt{13}", r"3 \sqrt {13}"),
+            (
+                r"(-\infty, 2) \cup (3, \infty)",
+                r"(-\infty,2)\cup(3,\infty)",
+            ),
+            (
+                r"\begin{pmatrix} -1/3 \\ 2/3 \end{pmatrix}",
+                r"\begin{pmatrix}-1/3\\2/3\end{pmatrix}",
+            ),
             ("5.", "$5$"),
             (".0000672", r"6.72 \times 10^{-5}"),
             (r"6+9i", "6 + 9i"),
@@ -221,8 +255,14 @@ mod tests {
             ("6+9i", "6-9i"),
             (r"\text{even}", r"\text{odd}"),
             ("A", "B"),
-            (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{pmatrix} 1 & 2 \end{pmatrix}"),
-            (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{pmatrix} 2 \\ 1 \end{pmatrix}"),
+            (
+                r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
+                r"\begin{pmatrix} 1 & 2 \end{pmatrix}",
+            ),
+            (
+                r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
+                r"\begin{pmatrix} 2 \\ 1 \end{pmatrix}",
+            ),
             ("10,080", "10,80"),
             ("1e5", "100000x"),
             ("3", ""),

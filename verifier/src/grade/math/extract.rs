@@ -64,10 +64,15 @@ fn last_boxed(text: &str) -> Option<&str> {
     while at < bytes.len() {
         match bytes[at] {
             b'\\' => {
-                let command = BOXES.iter().find(|command| bytes[at..].starts_with(command.as_bytes()));
+                let command = BOXES
+                    .iter()
+                    .find(|command| bytes[at..].starts_with(command.as_bytes()));
                 let brace = command.and_then(|command| {
                     let after = at + command.len();
-                    let spaces = bytes[after..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+                    let spaces = bytes[after..]
+                        .iter()
+                        .take_while(|byte| byte.is_ascii_whitespace())
+                        .count();
                     (bytes.get(after + spaces) == Some(&b'{')).then_some(after + spaces)
                 });
                 match brace {
@@ -114,7 +119,10 @@ fn last_number(text: &str) -> Option<&str> {
     let mut start = end;
     while start > 0 {
         let byte = bytes[start - 1];
-        let inside = byte.is_ascii_digit() || (matches!(byte, b'.' | b',' | b'/') && start >= 2 && bytes[start - 2].is_ascii_digit());
+        let inside = byte.is_ascii_digit()
+            || (matches!(byte, b'.' | b',' | b'/')
+                && start >= 2
+                && bytes[start - 2].is_ascii_digit());
         if !inside {
             break;
         }
@@ -125,7 +133,10 @@ fn last_number(text: &str) -> Option<&str> {
     }
     // A sign is part of the number unless it stands between two operands.
     if start > 0 && bytes[start - 1] == b'-' {
-        let before = bytes[..start - 1].iter().rev().find(|byte| !byte.is_ascii_whitespace());
+        let before = bytes[..start - 1]
+            .iter()
+            .rev()
+            .find(|byte| !byte.is_ascii_whitespace());
         if !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b')' | b'}')) {
             start -= 1;
         }

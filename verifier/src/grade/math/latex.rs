@@ -2,6 +2,8 @@
 //!
 //! Not a grammar: the result is a text to compare and to read numbers from.
 
+use super::unit::take_unit;
+
 /// Answers longer than this are compared as they stand.
 pub(super) const MAX_LENGTH: usize = 4096;
 /// Braces deeper than this are left as they stand.
@@ -20,16 +22,27 @@ pub(super) struct Normal {
 pub(super) fn normalise(answer: &str) -> Normal {
     let answer = undelimited(answer);
     if answer.len() > MAX_LENGTH {
-        return Normal { text: answer.to_owned(), unit: None };
+        return Normal {
+            text: answer.to_owned(),
+            unit: None,
+        };
     }
     let tokens = tokens(answer);
-    let mut writer = Writer { tokens: &tokens, at: 0, out: String::new(), depth: 0 };
+    let mut writer = Writer {
+        tokens: &tokens,
+        at: 0,
+        out: String::new(),
+        depth: 0,
+    };
     writer.rest();
     let mut text = writer.out;
     let unit = take_unit(&mut text);
     let text = text.replace([TEXT_OPEN, TEXT_CLOSE], "");
     let text = text.trim_end_matches('.').trim();
-    Normal { text: without_name(choice(text)).to_owned(), unit }
+    Normal {
+        text: without_name(choice(text)).to_owned(),
+        unit,
+    }
 }
 
 /// Without the dollar signs or brackets that set it as mathematics.
@@ -37,7 +50,9 @@ fn undelimited(answer: &str) -> &str {
     let mut answer = answer.trim().trim_end_matches('.').trim_end();
     for (open, close) in [("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]")] {
         if answer.len() >= open.len() + close.len()
-            && let Some(inner) = answer.strip_prefix(open).and_then(|rest| rest.strip_suffix(close))
+            && let Some(inner) = answer
+                .strip_prefix(open)
+                .and_then(|rest| rest.strip_suffix(close))
             && !inner.ends_with('\\')
         {
             answer = inner.trim().trim_end_matches('.').trim_end();
@@ -63,7 +78,10 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let mut length = first.len_utf8();
         let token = match first {
             '\\' => {
-                let letters = rest[1..].bytes().take_while(u8::is_ascii_alphabetic).count();
+                let letters = rest[1..]
+                    .bytes()
+                    .take_while(u8::is_ascii_alphabetic)
+                    .count();
                 if letters > 0 {
                     length = 1 + letters;
                     Token::Command(&rest[1..length])
@@ -95,8 +113,8 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 }
 
 /// Private-use characters that mark where text stood, until units are taken.
-const TEXT_OPEN: char = '\u{e000}';
-const TEXT_CLOSE: char = '\u{e001}';
+pub(super) const TEXT_OPEN: char = '\u{e000}';
+pub(super) const TEXT_CLOSE: char = '\u{e001}';
 
 struct Writer<'a> {
     tokens: &'a [Token<'a>],
@@ -155,7 +173,8 @@ impl<'a> Writer<'a> {
 
     fn command(&mut self, name: &str) {
         match name {
-            "left" | "right" | "big" | "Big" | "bigl" | "bigr" | "Bigl" | "Bigr" | "bigg" | "Bigg" | "displaystyle" | "textstyle" | "limits" => {
+            "left" | "right" | "big" | "Big" | "bigl" | "bigr" | "Bigl" | "Bigr" | "bigg"
+            | "Bigg" | "displaystyle" | "textstyle" | "limits" => {
                 // `\left.` has no bracket to show.
                 if matches!(name, "left" | "right") && self.peek() == Some(Token::Char('.')) {
                     self.at += 1;
@@ -180,7 +199,8 @@ impl<'a> Writer<'a> {
                 }
                 self.argument();
             }
-            "text" | "textbf" | "textit" | "textrm" | "mbox" | "hbox" | "mathrm" | "mathbf" | "operatorname" | "mathit" | "rm" => {
+            "text" | "textbf" | "textit" | "textrm" | "mbox" | "hbox" | "mathrm" | "mathbf"
+            | "operatorname" | "mathit" | "rm" => {
                 self.out.push(TEXT_OPEN);
                 self.skip_spaces();
                 if let Some(token) = self.next() {
@@ -222,7 +242,10 @@ impl<'a> Writer<'a> {
             Some(Token::Char(next)) => next,
             _ => return,
         };
-        let joins = |last: char| (last.is_ascii_digit() && (next.is_ascii_digit() || next == '.')) || (last.is_alphabetic() && next.is_alphabetic());
+        let joins = |last: char| {
+            (last.is_ascii_digit() && (next.is_ascii_digit() || next == '.'))
+                || (last.is_alphabetic() && next.is_alphabetic())
+        };
         if self.out.chars().next_back().is_some_and(joins) {
             self.out.push(' ');
         }
@@ -263,64 +286,6 @@ impl<'a> Writer<'a> {
         }
         self.trim_space();
         self.out.push('}');
-    }
-}
-
-/// Bare words that are units where they follow a number.
-const UNITS: [&str; 44] = [
-    "degree", "deg", "percent", "dollar", "cent", "inch", "inches", "feet", "foot", "ft", "yard", "mile", "mph", "km", "m", "cm", "mm", "meter", "metre", "kg", "g",
-    "gram", "pound", "ounce", "liter", "litre", "second", "sec", "minute", "min", "hour", "day", "week", "month", "year", "unit", "square", "cubic", "people",
-    "point", "time", "way", "mi", "radian",
-];
-
-/// Takes a unit off the end of `text` where what remains ends as a number does.
-fn take_unit(text: &mut String) -> Option<String> {
-    if let Some(rest) = text.strip_prefix('$') {
-        *text = rest.to_owned();
-        return Some("dollar".to_owned());
-    }
-    let numeric = |rest: &str| rest.ends_with(|last: char| last.is_ascii_digit() || last == '}' || last == '.') && rest.contains(|c: char| c.is_ascii_digit());
-    for (suffix, unit) in [("^{\\circ}", "degree"), ("\\circ", "degree"), ("%", "percent"), ("$", "dollar")] {
-        if let Some(rest) = text.strip_suffix(suffix)
-            && numeric(rest.trim_end())
-        {
-            *text = rest.trim_end().to_owned();
-            return Some(unit.to_owned());
-        }
-    }
-    // A power of the unit: cm^{2}.
-    let (body, power) = match text.rfind("^{") {
-        Some(at) if text.ends_with('}') && text[at + 2..text.len() - 1].bytes().all(|byte| byte.is_ascii_digit()) => text.split_at(at),
-        _ => (text.as_str(), ""),
-    };
-    let (rest, words) = if let Some(body) = body.strip_suffix(TEXT_CLOSE) {
-        let open = body.rfind(TEXT_OPEN)?;
-        (&body[..open], &body[open + TEXT_OPEN.len_utf8()..])
-    } else {
-        let words = body.rfind(|c: char| !(c.is_ascii_alphabetic() || c == ' ')).map_or(0, |at| at + 1);
-        // `rfind` gave the start of an ASCII or longer character; step to the next boundary.
-        let words = (words..=body.len()).find(|&at| body.is_char_boundary(at))?;
-        let (rest, words) = body.split_at(words);
-        if words.trim().is_empty() || !words.split(' ').filter(|word| !word.is_empty()).all(|word| UNITS.contains(&singular(&word.to_ascii_lowercase()))) {
-            return None;
-        }
-        (rest, words)
-    };
-    let rest = rest.trim_end();
-    if !numeric(rest) || words.contains(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    let unit = format!("{}{power}", singular(&words.trim().to_ascii_lowercase()));
-    *text = rest.to_owned();
-    Some(unit)
-}
-
-fn singular(word: &str) -> &str {
-    match word {
-        "feet" => "foot",
-        "inches" => "inch",
-        word if word.len() > 2 => word.strip_suffix('s').unwrap_or(word),
-        word => word,
     }
 }
 
@@ -384,23 +349,6 @@ mod tests {
     fn what_a_space_parts_stays_apart() {
         assert_ne!(text("1 4/5"), text("14/5"));
         assert_eq!(text(r"\cot x"), r"\cot x");
-    }
-
-    #[test]
-    fn units_are_taken_off_and_remembered() {
-        for (answer, number, unit) in [
-            (r"90^\circ", "90", "degree"),
-            (r"\$18.90", "18.90", "dollar"),
-            (r"864 \mbox{ inches}^2", "864", "inch^{2}"),
-            (r"5.4 \text{ cents}", "5.4", "cent"),
-            (r"\frac{270}7\text{ degrees}", r"\frac{270}{7}", "degree"),
-            ("15 cm", "15", "cm"),
-            (r"50\%", "50", "percent"),
-        ] {
-            let normal = normalise(answer);
-            assert_eq!((normal.text.as_str(), normal.unit.as_deref()), (number, Some(unit)), "{answer}");
-        }
-        assert_eq!(normalise("2k").unit, None);
     }
 
     proptest! {

@@ -38,7 +38,10 @@ fn unsigned(text: &str) -> Option<BigRational> {
             None => ratio(decimal(above)?, signed(below)?),
         };
     }
-    if let Some((mantissa, exponent)) = text.split_once("*10^{").and_then(|(mantissa, rest)| Some((mantissa, rest.strip_suffix('}')?))) {
+    if let Some((mantissa, exponent)) = text
+        .split_once("*10^{")
+        .and_then(|(mantissa, rest)| Some((mantissa, rest.strip_suffix('}')?)))
+    {
         return Some(decimal(mantissa)? * power_of_ten(exponent.parse().ok()?)?);
     }
     decimal(text)
@@ -46,7 +49,10 @@ fn unsigned(text: &str) -> Option<BigRational> {
 
 /// `\frac{a}{b}` and nothing after it, with signed decimals above and below.
 fn fraction(text: &str) -> Option<BigRational> {
-    let (above, below) = text.strip_prefix("\\frac{")?.strip_suffix('}')?.split_once("}{")?;
+    let (above, below) = text
+        .strip_prefix("\\frac{")?
+        .strip_suffix('}')?
+        .split_once("}{")?;
     ratio(signed(above)?, signed(below)?)
 }
 
@@ -93,7 +99,9 @@ fn decimal(text: &str) -> Option<BigRational> {
 }
 
 fn power_of_ten(exponent: i64) -> Option<BigRational> {
-    let size = u32::try_from(exponent.unsigned_abs()).ok().filter(|size| *size <= MAX_EXPONENT)?;
+    let size = u32::try_from(exponent.unsigned_abs())
+        .ok()
+        .filter(|size| *size <= MAX_EXPONENT)?;
     let power = BigRational::from_integer(BigInt::from(10).pow(size));
     Some(if exponent < 0 { power.recip() } else { power })
 }
@@ -129,7 +137,24 @@ mod tests {
 
     #[test]
     fn what_is_no_number_has_no_value() {
-        for text in ["", "-", ".", "1,2", "1,23", "0,123", "1,-2", "1/0", "\\frac{1}{0}", "x", "1.2.3", "2\\frac{3}{2}", "\\frac{1}{2}x", "1e5", "10 000", "52_{8}"] {
+        for text in [
+            "",
+            "-",
+            ".",
+            "1,2",
+            "1,23",
+            "0,123",
+            "1,-2",
+            "1/0",
+            "\\frac{1}{0}",
+            "x",
+            "1.2.3",
+            "2\\frac{3}{2}",
+            "\\frac{1}{2}x",
+            "1e5",
+            "10 000",
+            "52_{8}",
+        ] {
             assert_eq!(number(text), None, "{text}");
         }
     }

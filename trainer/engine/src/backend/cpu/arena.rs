@@ -87,7 +87,10 @@ impl Arena {
             .get(buf.block as usize)
             .and_then(Option::as_ref)
             .expect("a buffer is used between its allocation and its release");
-        assert!(buf.offset + buf.len <= block.len, "a buffer lies in its block");
+        assert!(
+            buf.offset + buf.len <= block.len,
+            "a buffer lies in its block"
+        );
         // SAFETY: inside the allocation, as just checked.
         unsafe { block.memory.as_ptr().add(buf.offset) }
     }

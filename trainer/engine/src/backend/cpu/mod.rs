@@ -2,14 +2,13 @@
 //!
 //! How work is cut among threads decides no result: each output is computed whole by one thread, and sums over rows are cut by size alone.
 
-#![allow(unsafe_code)]
-
 mod arena;
 mod attention;
 mod lanes;
 mod matmul;
 mod rowwise;
 mod softmax;
+mod threads;
 
 use rayon::prelude::*;
 
@@ -17,72 +16,24 @@ use self::arena::Arena;
 use self::attention::{Gradients, Operands, Plan, Raw};
 use self::lanes::Level;
 use self::matmul::Operand;
+use self::threads::{CHUNK, Threads};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Purpose, Rows, Target};
 use crate::batch::{Batch, Draw, Sampled};
 use crate::error::EngineError;
 
-/// Elements that a thread takes at a time in loops over rows.
-const CHUNK: usize = 1 << 14;
 /// Rows over which a weight's gradient is summed before the sums are added up.
 const SUM_ROWS: usize = 64;
 
 /// A cpu backend with its own pool of `threads` threads; `None` takes one a processor that this process may use.
 pub fn open(threads: Option<usize>) -> Result<Box<dyn Backend>, EngineError> {
-    let threads = match threads {
-        Some(0) => {
-            return Err(EngineError::Request(
-                "0 threads were asked for; give at least 1, or leave the option out".into(),
-            ));
-        }
-        Some(n) => n,
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|i| format!("engine-{i}"))
-        .build()
-        .map_err(|e| EngineError::Device(format!("cannot start {threads} threads: {e}; ask for fewer")))?;
     Ok(Box::new(Cpu {
         arena: Arena::default(),
-        threads: Threads { pool, threads },
+        threads: Threads::start(threads)?,
         level: Level::detect(),
         batch: Batch::default(),
         plan: Plan::default(),
         partial: Vec::new(),
     }))
-}
-
-struct Threads {
-    pool: rayon::ThreadPool,
-    threads: usize,
-}
-
-impl Threads {
-    /// Runs `f` for 0 to `count`.
-    fn each(&self, count: usize, f: &(dyn Fn(usize) + Sync)) {
-        if count < 2 || self.threads == 1 {
-            (0..count).for_each(f);
-        } else {
-            self.pool
-                .install(|| (0..count).into_par_iter().with_max_len(1).for_each(f));
-        }
-    }
-
-    /// Cuts rows of `y` into chunks of whole rows and runs `f` with the number of each chunk's first row.
-    fn rows(&self, y: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + Send) {
-        let rows = (CHUNK / width.max(1)).max(1);
-        if y.len() <= rows * width || self.threads == 1 {
-            for (i, y) in y.chunks_mut(rows * width).enumerate() {
-                f(i * rows, y);
-            }
-        } else {
-            self.pool.install(|| {
-                y.par_chunks_mut(rows * width)
-                    .enumerate()
-                    .for_each(|(i, y)| f(i * rows, y));
-            });
-        }
-    }
 }
 
 struct Cpu {
@@ -133,7 +84,11 @@ impl Cpu {
 
 impl Backend for Cpu {
     fn name(&self) -> String {
-        format!("cpu ({} threads, {})", self.threads.threads, self.level.name())
+        format!(
+            "cpu ({} threads, {})",
+            self.threads.count,
+            self.level.name()
+        )
     }
 
     fn allocate(&mut self, _purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
@@ -182,7 +137,11 @@ impl Backend for Cpu {
     fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize) {
         let ([dtable], [dy]) = self.arena.slices([dtable], [dy]);
         for (dy, token) in dy.chunks_exact(width).zip(&self.batch.tokens) {
-            rowwise::add(self.level, &mut dtable[*token as usize * width..][..width], dy);
+            rowwise::add(
+                self.level,
+                &mut dtable[*token as usize * width..][..width],
+                dy,
+            );
         }
     }
 
@@ -252,7 +211,7 @@ impl Backend for Cpu {
         );
         let a = Operand::plain(x, s.rows, s.inputs);
         let b = Operand::plain(w, s.outputs, s.inputs).transposed();
-        let threads = self.threads.threads;
+        let threads = self.threads.count;
         self.threads
             .pool
             .install(|| matmul::product(y, &a, &b, accumulate, threads));
@@ -272,7 +231,7 @@ impl Backend for Cpu {
         );
         let a = Operand::plain(dy, s.rows, s.outputs);
         let b = Operand::plain(w, s.outputs, s.inputs);
-        let threads = self.threads.threads;
+        let threads = self.threads.count;
         self.threads
             .pool
             .install(|| matmul::product(dx, &a, &b, accumulate, threads));
@@ -285,7 +244,7 @@ impl Backend for Cpu {
         );
         let a = Operand::plain(dy, s.rows, s.outputs).transposed();
         let b = Operand::plain(x, s.rows, s.inputs);
-        let threads = self.threads.threads;
+        let threads = self.threads.count;
         self.threads
             .pool
             .install(|| matmul::product(dw, &a, &b, true, threads));
@@ -330,9 +289,7 @@ impl Backend for Cpu {
     fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool) {
         let tokens = self.batch.tokens.len();
         self.raw(x, tokens, heads * head_dim);
-        let ([y], [table]) = self
-            .arena
-            .slices([x.buf], [table.at(0, tokens * head_dim)]);
+        let ([y], [table]) = self.arena.slices([x.buf], [table.at(0, tokens * head_dim)]);
         let y = &mut y[..(tokens.saturating_sub(1) * x.stride + heads * head_dim) * tokens.min(1)];
         let (level, turn) = (self.level, if inverse { -1.0 } else { 1.0 });
         self.threads.rows(y, x.stride, |i, rows| {

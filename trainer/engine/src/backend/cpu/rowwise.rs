@@ -5,7 +5,7 @@ use crate::backend::AdamWStep;
 
 /// Σ a·b over two equally long rows.
 #[inline(always)]
-fn dot<L: Lanes>(a: &[f32], b: &[f32]) -> f32 {
+pub(super) fn dot<L: Lanes>(a: &[f32], b: &[f32]) -> f32 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     let mut sums = [L::splat(0.0); 4];
     let (a4, a_last) = a.as_chunks::<4>();

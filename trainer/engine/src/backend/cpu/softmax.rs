@@ -30,6 +30,15 @@ impl RowStats {
 /// Numbers summed in f32 before the sum goes on in f64.
 const BLOCK: usize = 64 * LANES;
 
+/// Adds exp(z) and exp(z)·z of some logits to two sums.
+#[inline(always)]
+fn add_logits<L: Lanes>(x: L, scale: L, shift: L, sum: L, weighted: L) -> (L, L) {
+    let z = x.fma(scale, shift);
+    let e = z.exp();
+    // A logit of minus infinity has probability 0 and adds nothing.
+    (sum.add(e), e.fma(L::splat(-1e4).max(z), weighted))
+}
+
 #[inline(always)]
 fn row_stats_body<L: Lanes>(row: &[f32], inverse_temperature: f32, blocks: &mut [f64]) -> RowStats {
     let (chunks, rest) = row.as_chunks::<LANES>();
@@ -43,20 +52,13 @@ fn row_stats_body<L: Lanes>(row: &[f32], inverse_temperature: f32, blocks: &mut 
     for (number, block) in row.chunks(BLOCK).enumerate() {
         let (chunks, rest) = block.as_chunks::<LANES>();
         let (mut s, mut w) = (L::splat(0.0), L::splat(0.0));
-        let mut add = |x: L| {
-            let z = x.fma(scale, shift);
-            let e = z.exp();
-            s = s.add(e);
-            // A logit of minus infinity has probability 0 and adds nothing.
-            w = e.fma(L::splat(-1e4).max(z), w);
-        };
         for x in chunks {
-            add(L::get(x));
+            (s, w) = add_logits(L::get(x), scale, shift, s, w);
         }
         if !rest.is_empty() {
             let mut last = [f32::NEG_INFINITY; LANES];
             last[..rest.len()].copy_from_slice(rest);
-            add(L::get(&last));
+            (s, w) = add_logits(L::get(&last), scale, shift, s, w);
         }
         let block_sum = f64::from(s.sum());
         if let Some(to) = blocks.get_mut(number) {
@@ -73,7 +75,12 @@ at_level! {
 }
 
 #[inline(always)]
-fn weights_body<L: Lanes>(weights: &mut [f32; BLOCK], block: &[f32], inverse_temperature: f32, max: f32) {
+fn weights_body<L: Lanes>(
+    weights: &mut [f32; BLOCK],
+    block: &[f32],
+    inverse_temperature: f32,
+    max: f32,
+) {
     weights.fill(f32::NEG_INFINITY);
     weights[..block.len()].copy_from_slice(block);
     let (scale, shift) = (L::splat(inverse_temperature), L::splat(-max));
@@ -92,7 +99,11 @@ pub(super) fn draw_row(level: Level, row: &[f32], draw: &Draw) -> Result<Sampled
         return sample::draw(row, draw);
     }
     let greedy = draw.sampling.temperature == 0.0;
-    let inverse = if greedy { 1.0 } else { 1.0 / draw.sampling.temperature };
+    let inverse = if greedy {
+        1.0
+    } else {
+        1.0 / draw.sampling.temperature
+    };
     let mut blocks = vec![0.0; row.len().div_ceil(BLOCK)];
     let stats = row_stats(level, row, inverse, &mut blocks);
     if !stats.max.is_finite() || !stats.sum.is_finite() {

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::super::lanes::{LANES, Lanes, Level, at_level};
+use super::super::rowwise::dot;
 use super::forward::{mask, piece_rows, transpose, window};
 use super::kernels::{Weighted, combine, scores};
 use super::plan::{Plan, Task};
@@ -56,7 +57,7 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     unsafe {
         transpose(q, task, operands.q, *kv_head, share, depth, scale);
         transpose(dy, task, gradients.dy, *kv_head, share, depth, 1.0);
-        collect(unit, q_rows, dy_rows, lse, along);
+        collect::<L>(unit, q_rows, dy_rows, lse, along);
     }
     dq.fill(0.0);
     for keys in &task.keys {
@@ -141,7 +142,7 @@ fn task_rows(
 /// # Safety
 /// The task's tokens are rows of the operands.
 #[inline(always)]
-unsafe fn collect(
+unsafe fn collect<L: Lanes>(
     unit: &Unit<'_>,
     q_rows: &mut [f32],
     dy_rows: &mut [f32],
@@ -164,7 +165,7 @@ unsafe fn collect(
         for (to, q) in q_rows[row].iter_mut().zip(q) {
             *to = q * operands.shape.scale;
         }
-        along[r] = dy.iter().zip(y).map(|(a, b)| a * b).sum();
+        along[r] = dot::<L>(dy, y);
         // SAFETY: the caller's promise.
         lse[r] = unsafe { *gradients.lse.start.add(token * operands.shape.heads + head) };
     }

@@ -40,7 +40,17 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
         lanes,
     ]);
     // SAFETY: the plan's tokens lie in the operands' buffers.
-    unsafe { transpose(q, task, operands.q, *kv_head, share, depth, operands.shape.scale) };
+    unsafe {
+        transpose(
+            q,
+            task,
+            operands.q,
+            *kv_head,
+            share,
+            depth,
+            operands.shape.scale,
+        )
+    };
     out.fill(0.0);
     max.fill(BELOW_ALL);
     sum.fill(0.0);
@@ -103,11 +113,16 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
                 let inverse = 1.0 / sum[r];
                 // SAFETY: the plan's tokens lie in the operands' buffers, and no other unit writes this token's head.
                 unsafe {
-                    let y = unit.y.start.add((piece.token + i) * unit.y.stride + head * depth);
+                    let y = unit
+                        .y
+                        .start
+                        .add((piece.token + i) * unit.y.stride + head * depth);
                     for d in 0..depth {
                         *y.add(d) = out[r * depth + d] * inverse;
                     }
-                    let lse = unit.lse.add((piece.token + i) * operands.shape.heads + head);
+                    let lse = unit
+                        .lse
+                        .add((piece.token + i) * operands.shape.heads + head);
                     *lse = max[r] + sum[r].ln();
                 }
             }
@@ -140,7 +155,9 @@ pub(super) fn window(
     let mut most = 0;
     for piece in &task.pieces[keys.pieces.clone()] {
         for i in 0..piece.len {
-            let n = (piece.visible + i).saturating_sub(keys.position).min(keys.len);
+            let n = (piece.visible + i)
+                .saturating_sub(keys.position)
+                .min(keys.len);
             most = most.max(n);
             let r = (piece.query + i) * share;
             seen[r..r + share].fill(n as f32);
@@ -189,13 +206,22 @@ fn softmax<L: Lanes>(
     let mut lane = from;
     while lane < to {
         let group = lane..lane + LANES;
-        let state = [&mut max[group.clone()], &mut sum[group.clone()], &mut fade[group]];
-        let [Some(max), Some(sum), Some(fade)] = state.map(|x| x.as_chunks_mut::<LANES>().0.first_mut()) else {
+        let state = [
+            &mut max[group.clone()],
+            &mut sum[group.clone()],
+            &mut fade[group],
+        ];
+        let [Some(max), Some(sum), Some(fade)] =
+            state.map(|x| x.as_chunks_mut::<LANES>().0.first_mut())
+        else {
             return;
         };
         // SAFETY: `s` has at least `keys` rows of `lanes` elements.
         let column = |j: usize| unsafe { s.as_ptr().add(j * lanes + lane).cast_mut() };
-        assert!(keys * lanes <= s.len() && lane + LANES <= lanes, "scores have their rows");
+        assert!(
+            keys * lanes <= s.len() && lane + LANES <= lanes,
+            "scores have their rows"
+        );
         let old = L::get(max);
         let mut new = old;
         for j in 0..keys {

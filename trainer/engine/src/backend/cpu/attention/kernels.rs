@@ -242,7 +242,11 @@ pub(super) unsafe fn combine<L: Lanes>(
             let (out, w) = at(d);
             for r in 0..rows {
                 let weights = w.weights.add(r * w.row_stride);
-                combine_rest::<L>(out.add(r * out_stride), Weighted { weights, ..w }, depth - d);
+                combine_rest::<L>(
+                    out.add(r * out_stride),
+                    Weighted { weights, ..w },
+                    depth - d,
+                );
             }
         }
     }

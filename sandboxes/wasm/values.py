@@ -1,16 +1,15 @@
-"""Runs inside the guest: loads a program, makes the calls that the host asks for, and sends back what they return.
+"""The encoding of values, which is the one of `datasets::Value`: JSON, with tags for what JSON lacks.
 
-Executed once, before the snapshot, in a namespace with a private copy of the builtins; afterwards only `main` is reachable from the
-main module. Everything that it needs is bound here, before any program runs, so that a program that patches `builtins`, `json` or
-`sys.modules` changes nothing for it. A program that digs into the interpreter can still make it lie: about that program's own results, which
-is all that the host ever asks it for.
+The three files of the harness, `values.py`, `conversation.py` and `judge.py`, are executed as one, once, before the snapshot, in a namespace with a
+private copy of the builtins. Everything that they need is bound there before any program runs, so that a program that patches `builtins`, `json`
+or `sys.modules` changes nothing for them. A program that digs into the interpreter can still make the harness lie: about that program's
+own results, which is all that the host ever asks it for.
 
-The encoding is the one of `datasets::Value`. The encoder reads the data of a built-in type through that type's own methods, never through a
-method that a subclass may have overridden.
+The encoder reads the data of a built-in type through that type's own methods, never through a method that a subclass may have overridden.
 """
 
 import binascii
-import gc
+import builtins
 import math
 import sys
 import types
@@ -82,9 +81,6 @@ def type_name(value):
     return str.__str__(name)[:100] if type(name) is str else "object"
 
 
-# ------------------------------------------------------------------ values to JSON
-
-
 class Encoder:
     """Writes the pieces of one JSON text. After each `limit` bytes it sends them ahead (`P`), or, where they must stay together, raises `TooLarge`."""
 
@@ -139,18 +135,21 @@ class Encoder:
     def sequence(self, tag, items, depth):
         """`items` is a plain list or tuple, which no program's code changes while it is read."""
         self.put(tag + "[" if tag else "[")
-        kinds = set(map(id, map(type, items)))
         flat = None
-        if len(kinds) == 1:
-            (kind,) = kinds
-            if kind == INT and INT64_LOW <= min(items) and max(items) <= INT64_HIGH:
-                flat = ",".join(map(digits, items))
-            elif kind == STR:
+        kind = type(items[0]) if items else None
+        # `quote` and `decimal` read the data of subclasses too, and raise a `TypeError` where an item is of another type.
+        try:
+            if kind is str:
                 flat = ",".join(map(quote, items))
-            elif kind == FLOAT:
+            elif kind is float:
                 flat = ",".join(map(decimal, items))
                 if "n" in flat:  # nan or inf
                     flat = None
+            elif kind is int and set(map(id, map(type, items))) == INT:
+                if INT64_LOW <= min(items) and max(items) <= INT64_HIGH:
+                    flat = ",".join(map(digits, items))
+        except TypeError:
+            flat = None
         if flat is not None:
             try:
                 self.put(flat)
@@ -167,15 +166,15 @@ class Encoder:
         self.put("]}" if tag else "]")
 
     def mapping(self, value, depth):
-        value = dict.copy(value)
+        items = [*dict.items(value)]  # not `dict.copy`, which asks a subclass for its keys
         plain = True
-        for key in value:
+        for key, _ in items:
             if type(key) is not str or key[:1] == "$" or not key.isascii():
                 plain = False
                 break
         self.put("{" if plain else '{"$dict":[')
         first = True
-        for key, item in value.items():
+        for key, item in items:
             if first:
                 first = False
             else:
@@ -246,7 +245,7 @@ class Encoder:
 
 
 numpy_generic = numpy.generic
-INT, STR, FLOAT = id(int), id(str), id(float)
+INT = {id(int)}
 
 # By identity: a look-up by the class itself would call its metaclass's `__hash__`.
 ENCODERS = {
@@ -273,9 +272,6 @@ def encode(value, limit, together, opaque=True):
     encoder = Encoder(limit, together, opaque)
     encoder.value(value)
     return encoder.take()
-
-
-# ------------------------------------------------------------------ JSON to values
 
 
 def decode(value):
@@ -307,215 +303,3 @@ DECODERS = {
 
 def parse(payload):
     return scan(payload.decode("utf-8"), 0)[0]
-
-
-# ------------------------------------------------------------------ exceptions
-
-
-def message_of(error):
-    """The message without asking the exception for it: its arguments, as far as they are plain."""
-    pieces = []
-    for piece in exception_args(error):
-        if type(piece) is str:
-            pieces.append(piece[:500])
-        elif type(piece) in (int, float, bool, types.NoneType):
-            pieces.append(repr(piece))
-        elif type(piece) is tuple and len(piece) > 2 and type(piece[1]) is int:
-            pieces.append(f"line {piece[1]}")
-        if len(pieces) == 4:
-            break
-    return ", ".join(pieces)[:500]
-
-
-def raised(letter, error):
-    pair = [type_name(error), message_of(error)]
-    text = ",".join([quote(piece.encode("utf-8", "replace").decode("utf-8")) for piece in pair])
-    return letter + b"[" + text.encode("utf-8") + b"]"
-
-
-# ------------------------------------------------------------------ the conversation
-
-
-class Limits:
-    """The interpreter's limits that a program may change: saved while the harness works, and put back for the program."""
-
-    __slots__ = ("digits", "recursion")
-
-    def enter(self):
-        self.recursion = get_recursion()
-        set_recursion(1000)
-        self.digits = get_digits()
-        set_digits(0)
-
-    def leave(self):
-        set_digits(self.digits)
-        set_recursion(self.recursion)
-
-
-def new_module(name):
-    module = types.ModuleType(name)
-    sys.modules[name] = module
-    return module.__dict__
-
-
-def load(source, namespace):
-    exec(compile(source, "<program>", "exec", dont_inherit=True), namespace)
-
-
-def main():
-    global job, limits, namespace, function
-    if job is None:
-        limits = Limits()
-        limits.enter()
-        job = parse(send(b"J"))
-        limits.leave()
-        if job["mode"] == "test":
-            namespace = new_module("tests")
-            namespace[job["entry_point"]] = stub
-        else:
-            namespace = new_module("program")
-        try:
-            load(job["source"], namespace)
-            if job["mode"] != "test":
-                function = namespace.get(job["entry_point"], main)
-                if function is main:
-                    raise NameError(f"the program does not define {job['entry_point']}")
-        except BaseException as error:
-            limits.enter()
-            send(raised(b"U", error))
-            return
-        send(b"L")
-    step = test if job["mode"] == "test" else call
-    while step():
-        pass
-
-
-def call():
-    """Makes the next call; false where the host has none."""
-    limits.enter()
-    request = send(b"N")
-    if not request:
-        limits.leave()
-        return False
-    request = decode(parse(request))
-    serving = job["mode"] == "serve"
-    arguments, keywords = request if serving else (request, {})
-    limits.leave()
-    try:
-        result = function(*arguments, **keywords)
-    except BaseException as error:
-        limits.enter()
-        answer = raised(b"E", error)
-    else:
-        limits.enter()
-        try:
-            if serving:
-                answer = b"V[" + encode(result, job["value"], True) + b"," + encode_arguments(request) + b"]"
-            else:
-                answer = b"V" + encode(result, PIECE, False)
-        except TooLarge:
-            answer = b"T"
-    limits.leave()
-    send(answer)
-    return True
-
-
-def encode_arguments(request):
-    try:
-        return encode(request, job["value"], True, opaque=False)
-    except (TooLarge, Unsendable):
-        return b"null"
-
-
-# ------------------------------------------------------------------ the tests' instance
-
-
-def test():
-    """Runs the next test; false where the host has none."""
-    source = send(b"N")
-    if not source:
-        return False
-    try:
-        load(source.decode("utf-8"), namespace)
-    except BaseException as error:
-        answer = raised(b"E", error)
-    else:
-        answer = b"Vnull"
-    send(answer)
-    return True
-
-
-def stub(*arguments, **keywords):
-    """Stands for the entry point: the call happens in the program's instance."""
-    limits.enter()
-    try:
-        try:
-            request = encode([list(arguments), keywords], job["value"], True, opaque=False)
-        except Unsendable as error:
-            if error.args[0] == "Opaque":
-                raise TypeError("a result of the program that has no encoding cannot be passed to it again") from None
-            send(raised(b"X", type(error.args[0], (Exception,), {})()))
-        reply = send(b"C" + request)
-        if reply[:1] == b"V":
-            result, after = parse(reply[1:])
-            if after is not None:
-                after = decode(after)
-                update(list(arguments), after[0])
-                update(keywords, after[1])
-            return decode(result)
-        if reply[:1] == b"E":
-            kind, message = parse(reply[1:])
-            raise EXCEPTIONS.get(kind, RuntimeError)(message if kind in EXCEPTIONS else f"{kind}: {message}")
-        raise ValueError("the program returned a value that is too large to be sent")
-    finally:
-        limits.leave()
-
-
-EXCEPTIONS = {
-    kind.__name__: kind
-    for kind in __builtins__.values()
-    if isinstance(kind, type)
-    and issubclass(kind, Exception)
-    and not issubclass(kind, (UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, BaseExceptionGroup))
-}
-
-
-def update(old, new):
-    """Makes `old` hold what `new` holds, in place as deep as both have the same form; returns the object to keep."""
-    if isinstance(old, list) and type(new) is list:
-        kept = [update(a, b) for a, b in zip(old, new)] + new[len(old) :]
-        if len(kept) != len(old) or any([a is not b for a, b in zip(kept, old)]):
-            old[:] = kept
-        return old
-    if isinstance(old, dict) and type(new) is dict:
-        kept = {key: update(old[key], item) if key in old else item for key, item in new.items()}
-        if list(kept) != list(old) or any([kept[key] is not old[key] for key in kept]):
-            old.clear()
-            old.update(kept)
-        return old
-    if isinstance(old, set) and type(new) is set:
-        if old != new:
-            old.clear()
-            old.update(new)
-        return old
-    if isinstance(old, bytearray) and type(new) is bytes:
-        old[:] = new
-        return old
-    if isinstance(old, tuple) and type(new) is tuple and len(old) == len(new):
-        kept = [update(a, b) for a, b in zip(old, new)]
-        return old if all([a is b for a, b in zip(kept, old)]) else new
-    if isinstance(old, numpy.ndarray) and type(new) is list:
-        fresh = numpy.array(new, dtype=old.dtype)
-        if fresh.shape == old.shape:
-            old[...] = fresh
-        return old
-    if type(old) is type(new) and not isinstance(old, Opaque):
-        try:
-            if old == new and (type(old) is not float or math.copysign(1.0, old) == math.copysign(1.0, new)):
-                return old
-        except Exception:
-            pass
-    return new
-
-
-job = limits = namespace = function = None

@@ -1,0 +1,87 @@
+//! Sizes and checksums.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use super::error::Failure;
+use crate::manifest::Manifest;
+
+/// A file that has been downloaded and not yet moved into place.
+pub(super) struct Downloaded {
+    pub(super) at: PathBuf,
+    pub(super) path: String,
+    pub(super) size: u64,
+    pub(super) sha256: String,
+}
+
+/// What a file must be.
+pub(super) struct Expected {
+    pub(super) size: Option<u64>,
+    pub(super) sha256: Option<String>,
+}
+
+impl Expected {
+    /// What the manifest says of a path: nothing, if it doesn't name it.
+    pub(super) fn of(manifest: &Manifest, path: &str) -> Expected {
+        let known = manifest.files.iter().find(|file| file.path == path);
+        Expected {
+            size: known.map(|file| file.size),
+            sha256: known.map(|file| file.sha256.clone()),
+        }
+    }
+
+    /// Compares the file `at` with what it must be, and deletes it if it differs.
+    pub(super) fn check(
+        &self,
+        label: &str,
+        at: PathBuf,
+        path: &str,
+    ) -> Result<Downloaded, Failure> {
+        let (size, sha256) = digest(&at).map_err(|e| Failure::local(&at, e))?;
+        let wrong = match (self.size, &self.sha256) {
+            (Some(expected), _) if expected != size => {
+                Some(format!("has {size} bytes instead of {expected}"))
+            }
+            (_, Some(expected)) if *expected != sha256 => {
+                Some(format!("has the SHA-256 {sha256} instead of {expected}"))
+            }
+            _ => None,
+        };
+        if let Some(difference) = wrong {
+            std::fs::remove_file(&at).map_err(|e| Failure::local(&at, e))?;
+            return Err(Failure::Source(format!(
+                "{label} {difference}; it was deleted. Either the download was damaged, in which case another attempt helps, or the source has changed its file."
+            )));
+        }
+        Ok(Downloaded {
+            at,
+            path: path.to_owned(),
+            size,
+            sha256,
+        })
+    }
+}
+
+fn digest(path: &Path) -> std::io::Result<(u64, String)> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    let mut size = 0;
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            break;
+        }
+        hash.update(&buffer[..n]);
+        size += n as u64;
+    }
+    let hex = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok((size, hex))
+}

@@ -1,0 +1,122 @@
+"""The guest's side of the conversation: loads a program, makes the calls that the host asks for, and sends back what they return.
+
+Follows `values.py`. Only `main` can be reached from the interpreter's main module; each turn runs it once.
+"""
+
+modules = sys.modules
+job = limits = namespace = function = None
+
+
+def message_of(error):
+    """The message without asking the exception for it: its arguments, as far as they are plain."""
+    pieces = []
+    for piece in exception_args(error):
+        if type(piece) is str:
+            pieces.append(piece[:500])
+        elif piece is None or type(piece) in (int, float, bool):
+            pieces.append(repr(piece))
+        elif type(piece) is tuple and len(piece) > 2 and type(piece[1]) is int:
+            pieces.append(f"line {piece[1]}")
+        if len(pieces) == 4:
+            break
+    return ", ".join(pieces)[:500]
+
+
+def raised(letter, error):
+    pair = [type_name(error), message_of(error)]
+    text = ",".join([quote(piece.encode("utf-8", "replace").decode("utf-8")) for piece in pair])
+    return letter + b"[" + text.encode("utf-8") + b"]"
+
+
+class Limits:
+    """The interpreter's limits that a program may change: saved while the harness works, and put back for the program."""
+
+    __slots__ = ("digits", "recursion")
+
+    def enter(self):
+        self.recursion = get_recursion()
+        set_recursion(1000)
+        self.digits = get_digits()
+        set_digits(0)
+
+    def leave(self):
+        set_digits(self.digits)
+        set_recursion(self.recursion)
+
+
+def new_module(name):
+    module = types.ModuleType(name)
+    module.__dict__["__builtins__"] = builtins
+    modules[name] = module
+    return module.__dict__
+
+
+def load(source, namespace):
+    exec(compile(source, "<program>", "exec", dont_inherit=True), namespace)
+
+
+def main():
+    global job, limits, namespace, function
+    if job is None:
+        limits = Limits()
+        limits.enter()
+        job = parse(send(b"J"))
+        limits.leave()
+        if job["mode"] == "test":
+            namespace = new_module("tests")
+            namespace[job["entry_point"]] = stub
+        else:
+            namespace = new_module("program")
+        try:
+            load(job["source"], namespace)
+            if job["mode"] != "test":
+                function = namespace.get(job["entry_point"], main)
+                if function is main:
+                    raise NameError(f"the program does not define {job['entry_point']}")
+        except BaseException as error:
+            limits.enter()
+            send(raised(b"U", error))
+            return
+        send(b"L")
+    step = test if job["mode"] == "test" else call
+    while step():
+        pass
+
+
+def call():
+    """Makes the next call; false where the host has none."""
+    limits.enter()
+    request = send(b"N")
+    if not request:
+        limits.leave()
+        return False
+    request = decode(parse(request))
+    serving = job["mode"] == "serve"
+    arguments, keywords = request if serving else (request, {})
+    limits.leave()
+    try:
+        result = function(*arguments, **keywords)
+    except BaseException as error:
+        limits.enter()
+        answer = raised(b"E", error)
+    else:
+        limits.enter()
+        try:
+            if serving:
+                answer = b"V[" + encode(result, job["value"], True) + b"," + encode_arguments(request) + b"]"
+            else:
+                answer = b"V" + encode(result, PIECE, False)
+        except TooLarge:
+            answer = b"T"
+        except BaseException as error:
+            answer = raised(b"E", error)
+    limits.leave()
+    send(answer)
+    return True
+
+
+def encode_arguments(request):
+    try:
+        return encode(request, job["value"], True, opaque=False)
+    except (TooLarge, Unsendable):
+        return b"null"

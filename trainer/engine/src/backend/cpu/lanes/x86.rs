@@ -1,0 +1,174 @@
+//! Lanes in the registers of x86 processors.
+
+use super::Lanes;
+use std::arch::x86_64::*;
+
+// SAFETY of every block in this module: values of these types exist only inside functions compiled for their instructions (see `Lanes`), and
+// pointers are the callers' promise.
+
+/// One register.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Avx512(__m512);
+
+/// Two registers.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Avx2(__m256, __m256);
+
+macro_rules! binary {
+    ($($name:ident => $one:ident),*) => {$(
+        #[inline(always)]
+        fn $name(self, other: Self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self($one(self.0, other.0)) }
+        }
+    )*};
+    ($($name:ident => 2 $one:ident),*) => {$(
+        #[inline(always)]
+        fn $name(self, other: Self) -> Self {
+            // SAFETY: see the module's beginning.
+            unsafe { Self($one(self.0, other.0), $one(self.1, other.1)) }
+        }
+    )*};
+}
+
+impl Lanes for Avx512 {
+    const WIDE: bool = true;
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe { Self(_mm512_set1_ps(x)) }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe { Self(_mm512_loadu_ps(p)) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32) {
+        // SAFETY: see the module's beginning.
+        unsafe { _mm512_storeu_ps(p, self.0) }
+    }
+    binary!(add => _mm512_add_ps, sub => _mm512_sub_ps, mul => _mm512_mul_ps, div => _mm512_div_ps, max => _mm512_max_ps, min => _mm512_min_ps);
+    #[inline(always)]
+    fn fma(self, a: Self, b: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe { Self(_mm512_fmadd_ps(self.0, a.0, b.0)) }
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe { Self(_mm512_sqrt_ps(self.0)) }
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            Self(_mm512_roundscale_ps::<
+                { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
+            >(self.0))
+        }
+    }
+    #[inline(always)]
+    fn exp2_int(self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            let n = _mm512_add_epi32(_mm512_cvtps_epi32(self.0), _mm512_set1_epi32(127));
+            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(n)))
+        }
+    }
+    #[inline(always)]
+    fn select_lt(self, other: Self, yes: Self, no: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            let less = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0);
+            Self(_mm512_mask_blend_ps(less, no.0, yes.0))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_first(p: *const f32, n: usize, fill: f32) -> Self {
+        // SAFETY: see the module's beginning; masked lanes are not read.
+        unsafe {
+            Self(_mm512_mask_loadu_ps(
+                _mm512_set1_ps(fill),
+                (1u16 << n) - 1,
+                p,
+            ))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_first(self, p: *mut f32, n: usize) {
+        // SAFETY: see the module's beginning; masked lanes are not written.
+        unsafe { _mm512_mask_storeu_ps(p, (1u16 << n) - 1, self.0) }
+    }
+}
+
+impl Lanes for Avx2 {
+    const WIDE: bool = false;
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe { Self(_mm256_set1_ps(x), _mm256_set1_ps(x)) }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe { Self(_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32) {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            _mm256_storeu_ps(p, self.0);
+            _mm256_storeu_ps(p.add(8), self.1);
+        }
+    }
+    binary!(add => 2 _mm256_add_ps, sub => 2 _mm256_sub_ps, mul => 2 _mm256_mul_ps, div => 2 _mm256_div_ps, max => 2 _mm256_max_ps, min => 2 _mm256_min_ps);
+    #[inline(always)]
+    fn fma(self, a: Self, b: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            Self(
+                _mm256_fmadd_ps(self.0, a.0, b.0),
+                _mm256_fmadd_ps(self.1, a.1, b.1),
+            )
+        }
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe { Self(_mm256_sqrt_ps(self.0), _mm256_sqrt_ps(self.1)) }
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        const HOW: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+        // SAFETY: see the module's beginning.
+        unsafe {
+            Self(
+                _mm256_round_ps::<HOW>(self.0),
+                _mm256_round_ps::<HOW>(self.1),
+            )
+        }
+    }
+    #[inline(always)]
+    fn exp2_int(self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            let a = _mm256_add_epi32(_mm256_cvtps_epi32(self.0), _mm256_set1_epi32(127));
+            let b = _mm256_add_epi32(_mm256_cvtps_epi32(self.1), _mm256_set1_epi32(127));
+            let a = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(a));
+            Self(a, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(b)))
+        }
+    }
+    #[inline(always)]
+    fn select_lt(self, other: Self, yes: Self, no: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            let a = _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0);
+            let b = _mm256_cmp_ps::<_CMP_LT_OQ>(self.1, other.1);
+            Self(
+                _mm256_blendv_ps(no.0, yes.0, a),
+                _mm256_blendv_ps(no.1, yes.1, b),
+            )
+        }
+    }
+}

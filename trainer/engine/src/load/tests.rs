@@ -1,0 +1,563 @@
+//! Small models in the forms that are read, whole and damaged.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use candle_core::quantized::gguf_file::{self, Value};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{DType, Device};
+use proptest::prelude::*;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::text::bytes;
+
+const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false, "eos_token_id": 256}"#;
+
+fn config() -> ModelConfig {
+    ModelConfig::from_json(CONFIG).unwrap()
+}
+
+/// Weights that differ from place to place; multiples of 1/64 up to 2, which f16 and bf16 hold to the bit.
+fn weights(config: &ModelConfig) -> Weights {
+    let tensors = config.tensor_shapes().into_iter().enumerate();
+    let tensors = tensors.map(|(number, (name, shape))| {
+        let size: usize = shape.iter().product();
+        let data = (0..size).map(|i| ((i * 31 + number * 17) % 257) as f32 / 64.0 - 2.0);
+        (
+            name,
+            Tensor {
+                shape,
+                data: data.collect(),
+            },
+        )
+    });
+    Weights {
+        tensors: tensors.collect(),
+    }
+}
+
+/// Rows of queries and keys as llama.cpp's converter leaves them: `reshape(heads, 2, half, columns).swapaxes(1, 2)`.
+fn converted(tensor: &Tensor, heads: usize) -> Vec<f32> {
+    let half = tensor.shape[0] / heads / 2;
+    let columns = tensor.shape[1];
+    let mut rows = Vec::new();
+    for head in 0..heads {
+        for pair in 0..half {
+            for which in 0..2 {
+                let row = head * 2 * half + which * half + pair;
+                rows.extend_from_slice(&tensor.data[row * columns..(row + 1) * columns]);
+            }
+        }
+    }
+    rows
+}
+
+fn metadata() -> BTreeMap<&'static str, Value> {
+    let texts = |texts: Vec<String>| Value::Array(texts.into_iter().map(Value::String).collect());
+    let types = (0..258).map(|id| Value::I32(if id == 256 { 3 } else { 1 }));
+    BTreeMap::from([
+        ("general.architecture", Value::String("llama".into())),
+        ("llama.embedding_length", Value::U32(64)),
+        ("llama.feed_forward_length", Value::U32(96)),
+        ("llama.block_count", Value::U32(2)),
+        ("llama.attention.head_count", Value::U32(4)),
+        ("llama.attention.head_count_kv", Value::U32(2)),
+        ("llama.context_length", Value::U32(128)),
+        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
+        ("tokenizer.ggml.model", Value::String("gpt2".into())),
+        ("tokenizer.ggml.pre", Value::String("smollm".into())),
+        (
+            "tokenizer.ggml.tokens",
+            texts([bytes::vocabulary(), vec!["ab".into()]].concat()),
+        ),
+        ("tokenizer.ggml.token_type", Value::Array(types.collect())),
+        ("tokenizer.ggml.merges", texts(vec!["a b".into()])),
+        ("tokenizer.ggml.eos_token_id", Value::U32(256)),
+        (
+            "tokenizer.chat_template",
+            Value::String("{{ messages[0].content }}".into()),
+        ),
+    ])
+}
+
+/// A GGUF file of the model, its matrices in this type.
+fn gguf(metadata: &BTreeMap<&'static str, Value>, kind: GgmlDType) -> Vec<u8> {
+    let config = config();
+    let tensors: Vec<(String, QTensor)> = weights(&config)
+        .tensors
+        .iter()
+        .map(|(name, tensor)| {
+            let data = match name {
+                name if name.contains("q_proj") => converted(tensor, config.num_attention_heads),
+                name if name.contains("k_proj") => converted(tensor, config.num_key_value_heads),
+                _ => tensor.data.clone(),
+            };
+            let values =
+                candle_core::Tensor::from_vec(data, tensor.shape.clone(), &Device::Cpu).unwrap();
+            let kind = if tensor.shape.len() == 1 {
+                GgmlDType::F32
+            } else {
+                kind
+            };
+            (
+                llama_cpp::their_name(name),
+                QTensor::quantize(&values, kind).unwrap(),
+            )
+        })
+        .collect();
+    let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
+    let tensors: Vec<(&str, &QTensor)> =
+        tensors.iter().map(|(name, t)| (name.as_str(), t)).collect();
+    let mut file = std::io::Cursor::new(Vec::new());
+    gguf_file::write(&mut file, &metadata, &tensors).unwrap();
+    file.into_inner()
+}
+
+struct Files {
+    folder: TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder }
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn error(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.write(name, content);
+        match open(&path) {
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains(name), "{error}");
+                assert!(!error.contains('\n'), "{error}");
+                error
+            }
+            Ok(_) => panic!("it was accepted"),
+        }
+    }
+}
+
+#[test]
+fn a_gguf_file_gives_hugging_faces_weights() {
+    let files = Files::new();
+    for (kind, error) in [
+        (GgmlDType::F32, 0.0),
+        (GgmlDType::F16, 0.0),
+        (GgmlDType::BF16, 0.0),
+        (GgmlDType::Q8_0, 0.01),
+        (GgmlDType::Q4_1, 0.14),
+        (GgmlDType::Q4_0, 0.27),
+    ] {
+        let path = files.write("model.gguf", gguf(&metadata(), kind));
+        let loaded = open(&path).unwrap();
+        assert_eq!(loaded.config, config(), "{kind:?}");
+        let expected = weights(&config());
+        assert_eq!(loaded.weights.tensors.len(), expected.tensors.len());
+        for (name, tensor) in &loaded.weights.tensors {
+            let expected = &expected.tensors[name];
+            assert_eq!(tensor.shape, expected.shape, "{name}");
+            let pairs = tensor.data.iter().zip(&expected.data);
+            let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(worst <= error, "{kind:?} {name}: {worst}");
+        }
+        assert_eq!(
+            loaded.text.tokenizer.encode("ab 12<|end|>", true).unwrap(),
+            [257, 32, 49, 50, 256]
+        );
+        assert!(loaded.text.template.is_some());
+    }
+}
+
+#[test]
+fn a_gguf_file_without_a_head_ties_it_to_the_embedding() {
+    let files = Files::new();
+    let whole = gguf(&metadata(), GgmlDType::F32);
+    // Renamed, the head is a tensor that nobody asks for.
+    let name = [&13u64.to_le_bytes()[..], b"output.weight"].concat();
+    let at = 8 + whole.windows(name.len()).position(|w| w == name).unwrap();
+    let mut tied = whole;
+    tied[at] = b'x';
+    let loaded = open(&files.write("model.gguf", &tied)).unwrap();
+    assert!(loaded.config.tie_word_embeddings);
+    assert!(!loaded.weights.tensors.contains_key("lm_head.weight"));
+}
+
+#[test]
+fn the_folder_of_one_gguf_file_is_a_model() {
+    let files = Files::new();
+    assert!(
+        open(files.folder.path())
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("neither a config.json nor a GGUF file")
+    );
+    files.write("a.gguf", gguf(&metadata(), GgmlDType::F32));
+    assert!(open(files.folder.path()).is_ok());
+    files.write("b.gguf", b"");
+    assert!(
+        open(files.folder.path())
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("several")
+    );
+}
+
+#[test]
+fn a_gguf_file_that_is_cut_short_anywhere_is_refused() {
+    let files = Files::new();
+    let whole = gguf(&metadata(), GgmlDType::Q4_1);
+    let tensors = 2000.min(whole.len());
+    let cuts = (0..tensors)
+        .step_by(7)
+        .chain((tensors..whole.len() - 32).step_by(997))
+        .chain([whole.len() - 33]);
+    for length in cuts {
+        let error = files.error("model.gguf", &whole[..length]);
+        assert!(error.contains("cut short"), "{length}: {error}");
+    }
+}
+
+/// Replaces a metadata value, or takes it away.
+fn changed(key: &'static str, value: Option<Value>) -> Vec<u8> {
+    let mut metadata = metadata();
+    match value {
+        Some(value) => metadata.insert(key, value),
+        None => metadata.remove(key),
+    };
+    gguf(&metadata, GgmlDType::F32)
+}
+
+#[test]
+fn metadata_that_makes_no_sense_is_refused_with_its_name() {
+    let files = Files::new();
+    let text = |s: &str| Some(Value::String(s.into()));
+    let cases = [
+        ("general.architecture", text("mamba"), "`mamba`"),
+        ("general.architecture", None, "general.architecture"),
+        (
+            "general.alignment",
+            Some(Value::U32(0)),
+            "general.alignment",
+        ),
+        ("llama.block_count", None, "llama.block_count"),
+        (
+            "llama.block_count",
+            Some(Value::U32(u32::MAX)),
+            "num_hidden_layers",
+        ),
+        (
+            "llama.block_count",
+            Some(Value::U32(3)),
+            "blk.2.attn_norm.weight",
+        ),
+        ("llama.embedding_length", Some(Value::U32(0)), "hidden_size"),
+        (
+            "llama.embedding_length",
+            Some(Value::U64(u64::MAX)),
+            "llama.embedding_length",
+        ),
+        (
+            "llama.embedding_length",
+            Some(Value::I32(-1)),
+            "llama.embedding_length",
+        ),
+        ("llama.embedding_length", Some(Value::U32(128)), "shape"),
+        (
+            "llama.attention.head_count",
+            Some(Value::U32(0)),
+            "num_attention_heads",
+        ),
+        (
+            "llama.attention.head_count_kv",
+            Some(Value::U32(3)),
+            "num_key_value_heads",
+        ),
+        (
+            "llama.attention.layer_norm_rms_epsilon",
+            Some(Value::F32(f32::NAN)),
+            "rms_norm_eps",
+        ),
+        ("llama.rope.scaling.type", text("yarn"), "rotary"),
+        ("tokenizer.ggml.model", text("llama"), "`llama`"),
+        ("tokenizer.ggml.pre", text("falcon"), "`falcon`"),
+        ("tokenizer.ggml.merges", None, "tokenizer.ggml.merges"),
+        (
+            "tokenizer.ggml.merges",
+            Some(Value::Array(vec![Value::String("ab".into())])),
+            "no pair",
+        ),
+        (
+            "tokenizer.ggml.merges",
+            Some(Value::Array(vec![Value::String("no such".into())])),
+            "tokenizer",
+        ),
+        (
+            "tokenizer.ggml.tokens",
+            Some(Value::Array(vec![Value::String("a".into()); 2])),
+            "twice",
+        ),
+        (
+            "tokenizer.ggml.token_type",
+            Some(Value::Array(vec![Value::I32(1)])),
+            "token_type",
+        ),
+        ("tokenizer.ggml.eos_token_id", Some(Value::U32(258)), "258"),
+        (
+            "tokenizer.chat_template",
+            text("{% for %}"),
+            "chat template",
+        ),
+    ];
+    for (key, value, named) in cases {
+        let error = files.error("model.gguf", changed(key, value));
+        assert!(error.contains(named), "{key}: {error}");
+    }
+}
+
+#[test]
+fn pre_tokenizers_are_told_apart_by_name() {
+    let files = Files::new();
+    let mut metadata = metadata();
+    let merged = |token: &str| Value::Array(vec![Value::String(token.into())]);
+    let tokens = [bytes::vocabulary(), vec!["12".into()]].concat();
+    let tokens = Value::Array(tokens.into_iter().map(Value::String).collect());
+    metadata.insert("tokenizer.ggml.tokens", tokens);
+    metadata.insert("tokenizer.ggml.merges", merged("1 2"));
+    metadata.insert("tokenizer.ggml.bos_token_id", Value::U32(256));
+    for (name, tokens) in [
+        ("gpt-2", vec![97, 257]),
+        ("smollm", vec![97, 49, 50]),
+        ("qwen2", vec![97, 49, 50]),
+        // Llama 3 begins a text with its BOS token.
+        ("llama-bpe", vec![256, 97, 257]),
+    ] {
+        metadata.insert("tokenizer.ggml.pre", Value::String(name.into()));
+        let path = files.write("model.gguf", gguf(&metadata, GgmlDType::F32));
+        let tokenizer = open(&path).unwrap().text.tokenizer;
+        assert_eq!(tokenizer.encode("a12", true).unwrap(), tokens, "{name}");
+        assert_eq!(tokenizer.decode(&tokens).unwrap(), "a12");
+    }
+}
+
+#[test]
+fn lengths_that_the_file_cannot_hold_take_no_memory() {
+    let files = Files::new();
+    let huge = u64::MAX.to_le_bytes();
+    let whole = gguf(&metadata(), GgmlDType::F32);
+    let key = b"tokenizer.ggml.tokens";
+    let tokens = whole.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+    let name = b"token_embd.weight";
+    let embedding = whole.windows(name.len()).position(|w| w == name).unwrap() + name.len();
+    // Numbers of tensors and of metadata entries; a key's length; an array's length; a tensor's sizes; its offset.
+    for at in [
+        8,
+        16,
+        24,
+        tokens + 8,
+        embedding + 4,
+        embedding + 12,
+        embedding + 24,
+    ] {
+        let mut damaged = whole.clone();
+        damaged[at..at + 8].copy_from_slice(&huge);
+        files.error("model.gguf", damaged);
+    }
+}
+
+fn safetensors(weights: &Weights, dtype: DType) -> Vec<u8> {
+    let tensors = weights.tensors.iter().map(|(name, tensor)| {
+        let values =
+            candle_core::Tensor::from_vec(tensor.data.clone(), tensor.shape.clone(), &Device::Cpu)
+                .unwrap();
+        (name.clone(), values.to_dtype(dtype).unwrap())
+    });
+    let tensors: Vec<_> = tensors.collect();
+    ::safetensors::serialize(tensors, None).unwrap()
+}
+
+fn folder(files: &Files) {
+    files.write("config.json", CONFIG);
+    files.write("tokenizer.json", bytes::json().to_string());
+    files.write(
+        "model.safetensors",
+        safetensors(&weights(&config()), DType::F32),
+    );
+}
+
+#[test]
+fn a_folder_of_safetensors_gives_its_weights_in_any_float_type() {
+    let files = Files::new();
+    folder(&files);
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        files.write("model.safetensors", safetensors(&weights(&config()), dtype));
+        let loaded = open(files.folder.path()).unwrap();
+        assert_eq!(loaded.weights, weights(&config()), "{dtype:?}");
+        assert_eq!(loaded.config, config());
+    }
+}
+
+#[test]
+fn shards_are_put_together() {
+    let files = Files::new();
+    folder(&files);
+    std::fs::remove_file(files.folder.path().join("model.safetensors")).unwrap();
+    let (mut first, mut second) = (weights(&config()), Weights::default());
+    let moved = first.take("model.norm.weight").unwrap();
+    second.tensors.insert("model.norm.weight".into(), moved);
+    files.write("a.safetensors", safetensors(&first, DType::F32));
+    files.write("b.safetensors", safetensors(&second, DType::F32));
+    let map: BTreeMap<&str, &str> = first
+        .tensors
+        .keys()
+        .map(|name| (name.as_str(), "a.safetensors"))
+        .chain([("model.norm.weight", "b.safetensors")])
+        .collect();
+    let index = files.write(
+        "model.safetensors.index.json",
+        json!({"weight_map": map}).to_string(),
+    );
+    assert_eq!(
+        open(files.folder.path()).unwrap().weights,
+        weights(&config())
+    );
+
+    std::fs::write(
+        &index,
+        json!({"weight_map": {"x": "../a.safetensors"}}).to_string(),
+    )
+    .unwrap();
+    assert!(
+        open(files.folder.path())
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("not a file of this folder")
+    );
+}
+
+#[test]
+fn a_folder_says_what_it_lacks() {
+    let files = Files::new();
+    folder(&files);
+    for (name, words) in [
+        ("tokenizer.json", "tokenizer.json"),
+        ("model.safetensors", "no model.safetensors"),
+    ] {
+        let path = files.folder.path().join(name);
+        let content = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let error = open(files.folder.path()).err().unwrap().to_string();
+        assert!(error.contains(words), "{error}");
+        std::fs::write(&path, content).unwrap();
+    }
+    let mut few = weights(&config());
+    few.take("model.layers.1.mlp.up_proj.weight");
+    files.write("model.safetensors", safetensors(&few, DType::F32));
+    let error = open(files.folder.path()).err().unwrap().to_string();
+    assert!(
+        error.contains("model.layers.1.mlp.up_proj.weight"),
+        "{error}"
+    );
+    files.write("config.json", CONFIG.replace("96", "95"));
+    let error = open(files.folder.path()).err().unwrap().to_string();
+    assert!(
+        error.contains("[64, 96]") && error.contains("[64, 95]"),
+        "{error}"
+    );
+}
+
+#[test]
+fn chat_models_end_with_every_token_of_their_generation_config() {
+    let files = Files::new();
+    folder(&files);
+    files.write("generation_config.json", r#"{"eos_token_id": [255, 256]}"#);
+    assert_eq!(
+        open(files.folder.path()).unwrap().config.eos_token_ids,
+        [256, 255]
+    );
+}
+
+#[test]
+fn a_safetensors_file_that_is_cut_short_anywhere_is_refused() {
+    let files = Files::new();
+    folder(&files);
+    let whole = safetensors(&weights(&config()), DType::BF16);
+    for length in (0..whole.len())
+        .step_by(499)
+        .chain([7, 8, 9, whole.len() - 1])
+    {
+        files.write("model.safetensors", &whole[..length]);
+        let error = open(files.folder.path()).err().unwrap().to_string();
+        assert!(error.contains("cut short"), "{length}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_gguf_file_ends_in_no_panic(flips in prop::collection::vec((0usize..9000, any::<u8>()), 1..6)) {
+        static WHOLE: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| gguf(&metadata(), GgmlDType::Q4_1));
+        let mut damaged = WHOLE.clone();
+        for (at, byte) in flips {
+            damaged[at] = byte;
+        }
+        let files = Files::new();
+        let _ = open(&files.write("model.gguf", damaged));
+    }
+
+    #[test]
+    fn a_damaged_safetensors_file_ends_in_no_panic(flips in prop::collection::vec((0usize..2600, any::<u8>()), 1..6)) {
+        static WHOLE: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| safetensors(&weights(&config()), DType::F32));
+        let mut damaged = WHOLE.clone();
+        for (at, byte) in flips {
+            damaged[at] = byte;
+        }
+        let files = Files::new();
+        let path = files.write("model.safetensors", damaged);
+        if let Ok(mut file) = safetensors::SafetensorsFile::open(&path) {
+            for (name, shape) in config().tensor_shapes() {
+                let _ = file.tensor(&name, &shape);
+            }
+        }
+    }
+
+    #[test]
+    fn any_configuration_is_accepted_or_refused(
+        key in prop::sample::select(vec!["vocab_size", "hidden_size", "num_attention_heads", "head_dim", "rope_theta", "rope_scaling", "eos_token_id"]),
+        value in prop::sample::select(vec![json!(0), json!(-1), json!(u64::MAX), json!(1e300), json!("x"), json!(null), json!([1, "x"]), json!({"rope_type": "llama3"})]),
+    ) {
+        let mut config: serde_json::Value = serde_json::from_str(CONFIG).unwrap();
+        config[key] = value;
+        if let Ok(config) = ModelConfig::from_json(&config.to_string()) {
+            prop_assert!(config.parameters() > 0);
+        }
+    }
+}
+
+#[test]
+fn a_configuration_comes_back_from_its_json() {
+    let mut config = config();
+    config.rope_scaling = Some(crate::config::Llama3Rope {
+        factor: 32.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 64,
+    });
+    config.bos_token_id = Some(3);
+    config.eos_token_ids = vec![256, 4];
+    let json = config.to_json("float32");
+    assert_eq!(json["rms_norm_eps"].to_string(), "0.00001");
+    assert_eq!(ModelConfig::from_json(&json.to_string()).unwrap(), config);
+}

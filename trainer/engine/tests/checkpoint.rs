@@ -1,0 +1,225 @@
+//! Checkpoints and training states of SmolLM2-135M-Instruct, trained a little: elsewhere, and back.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/smollm2.rs"]
+mod smollm2;
+
+use std::path::Path;
+
+use candle_core::{DType, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::llama;
+use engine::batch::{Batch, Span};
+use engine::load::{self, Loaded};
+use engine::model::Model;
+use engine::{AdamW, Device, Engine, EngineOptions, Group, Precision, backend};
+
+fn options() -> EngineOptions {
+    EngineOptions {
+        device: Device::Cpu,
+        ..EngineOptions::default()
+    }
+}
+
+fn groups(engine: &Engine) -> Vec<Group> {
+    let tokens = |text: &str| engine.encode(text, true).unwrap();
+    vec![Group {
+        prompt: tokens("Question: 2 + 3\nAnswer:").into(),
+        completions: vec![tokens(" \\boxed{5}"), tokens(" five, I think")],
+    }]
+}
+
+/// One update that makes the first completion likelier.
+fn train(engine: &Engine) {
+    let adamw = AdamW {
+        lr: 1e-4,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: 1.0,
+    };
+    let objective = Box::new(|stats: &[engine::TokenStats]| {
+        let signs = [-1.0, 1.0].iter().zip(stats);
+        Ok(signs.map(|(sign, s)| vec![*sign; s.logp.len()]).collect())
+    });
+    engine.step(groups(engine), 1.0, objective, adamw).unwrap();
+}
+
+fn logp(engine: &Engine) -> Vec<Vec<f32>> {
+    let stats = engine.score(groups(engine), 1.0).unwrap();
+    stats.into_iter().map(|s| s.logp).collect()
+}
+
+fn assert_same_file(name: &str, a: &Path, b: &Path) {
+    assert!(
+        std::fs::read(a.join(name)).unwrap() == std::fs::read(b.join(name)).unwrap(),
+        "{name} differs"
+    );
+}
+
+#[test]
+fn a_checkpoint_comes_back_to_the_bit_and_gives_candle_the_same_logits() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&smollm2::folder(), options()).unwrap();
+    let before = logp(&engine);
+    train(&engine);
+    let trained = logp(&engine);
+    assert_ne!(before, trained);
+    // The folder above is made too.
+    let saved = folder.path().join("checkpoints/step-1");
+    engine.save_model(saved.clone()).unwrap();
+    let halves = folder.path().join("bf16");
+    engine
+        .save_model_as(halves.clone(), Precision::Bf16)
+        .unwrap();
+    let error = engine.save_model(saved.clone()).unwrap_err().to_string();
+    assert!(
+        error.contains("step-1") && error.contains("name a new folder"),
+        "{error}"
+    );
+    drop(engine);
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 2, "something was left beside the checkpoints");
+
+    let reopened = Engine::open(&saved, options()).unwrap();
+    assert_eq!(logp(&reopened), trained);
+    assert_eq!(reopened.stop_tokens(), [2]);
+    assert_eq!(
+        reopened.encode("<|im_start|>12", true).unwrap(),
+        [1, 33, 34]
+    );
+    let message = [("user".to_owned(), "Hi".to_owned())];
+    assert!(
+        reopened
+            .chat_prompt(&message)
+            .unwrap()
+            .ends_with("assistant\n")
+    );
+    let again = folder.path().join("again");
+    reopened.save_model(again.clone()).unwrap();
+    for name in [
+        "model.safetensors",
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ] {
+        assert_same_file(name, &saved, &again);
+    }
+    let prompt = reopened
+        .encode("The quick brown fox jumps over the lazy", true)
+        .unwrap();
+    drop(reopened);
+
+    let ours = our_logits(&saved, &prompt);
+    assert_near(&ours, &candle_logits(&saved, &prompt), 2e-4);
+    let rounded = our_logits(&halves, &prompt);
+    assert_near(&rounded, &candle_logits(&halves, &prompt), 2e-4);
+    assert_near(&rounded, &ours, 0.5);
+    assert_ne!(rounded, ours);
+}
+
+fn assert_near(a: &[f32], b: &[f32], most: f32) {
+    assert_eq!(a.len(), b.len());
+    let worst = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max);
+    assert!(worst < most, "{worst}");
+}
+
+/// Logits after the last token.
+fn our_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
+    let Loaded {
+        config, weights, ..
+    } = load::open(checkpoint).unwrap();
+    let mut model = Model::new(config, weights, backend::cpu::open(None).unwrap()).unwrap();
+    let n = prompt.len();
+    model.reserve_kv(n).unwrap();
+    let batch = Batch {
+        tokens: prompt.to_vec(),
+        positions: (0..n as u32).collect(),
+        rows: (0..n).collect(),
+        spans: vec![Span {
+            q_start: 0,
+            q_len: n,
+            kv: vec![(0, n)],
+        }],
+    };
+    model.logits(&batch, &[n - 1]).unwrap()
+}
+
+/// The same by candle-transformers, from the checkpoint's files alone.
+fn candle_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
+    let device = candle_core::Device::Cpu;
+    let json = std::fs::read_to_string(checkpoint.join("config.json")).unwrap();
+    let config: llama::LlamaConfig = serde_json::from_str(&json).unwrap();
+    let config = config.into_config(false);
+    let tensors =
+        candle_core::safetensors::load(checkpoint.join("model.safetensors"), &device).unwrap();
+    let weights = VarBuilder::from_tensors(tensors, DType::F32, &device);
+    let llama = llama::Llama::load(weights, &config).unwrap();
+    let mut cache = llama::Cache::new(false, DType::F32, &config, &device).unwrap();
+    let ids = Tensor::new(prompt, &device).unwrap().unsqueeze(0).unwrap();
+    let logits = llama.forward(&ids, 0, &mut cache).unwrap();
+    logits.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+#[test]
+fn training_goes_on_from_a_state_as_if_it_had_not_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let engine = Engine::open(&smollm2::folder(), options()).unwrap();
+    engine.save_state(file("fresh")).unwrap();
+    train(&engine);
+    engine.save_state(file("one")).unwrap();
+    train(&engine);
+    engine.save_state(file("two")).unwrap();
+    let there = logp(&engine);
+    drop(engine);
+
+    let resumed = Engine::open(&smollm2::folder(), options()).unwrap();
+    resumed.load_state(file("one")).unwrap();
+    train(&resumed);
+    assert_eq!(logp(&resumed), there);
+    resumed.save_state(file("two again")).unwrap();
+    let content = |name: &str| std::fs::read(file(name)).unwrap();
+    assert!(content("two") == content("two again"));
+
+    // Back to the beginning: no moments, no updates.
+    resumed.load_state(file("fresh")).unwrap();
+    train(&resumed);
+    resumed.save_state(file("one again")).unwrap();
+    assert!(content("one") == content("one again"));
+
+    let whole = content("one");
+    std::fs::write(file("cut"), &whole[..whole.len() / 2]).unwrap();
+    let error = resumed.load_state(file("cut")).unwrap_err().to_string();
+    assert!(
+        error.contains("cut") && error.contains("cut short"),
+        "{error}"
+    );
+    // What could not be loaded changed nothing.
+    resumed.save_state(file("one again")).unwrap();
+    assert!(whole == content("one again"));
+}
+
+#[test]
+fn a_state_of_another_model_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&smollm2::folder(), options()).unwrap();
+    let checkpoint = folder.path().join("checkpoint");
+    engine.save_model(checkpoint.clone()).unwrap();
+    let error = engine
+        .load_state(checkpoint.join("model.safetensors"))
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("not a training state"),
+        "{error}"
+    );
+    let missing = engine.load_state(folder.path().join("none")).unwrap_err();
+    assert!(missing.to_string().contains("none"), "{missing}");
+}

@@ -1,0 +1,92 @@
+//! Evaluation on the held-out tasks in the course of a run, and the checkpoint that did best.
+
+use std::collections::BTreeMap;
+
+use super::course::Run;
+use super::record::EvalRecord;
+use super::{Log, TrainError, checkpoint, store};
+use crate::eval;
+use crate::rollout::{self, RolloutError};
+
+impl Run {
+    /// Evaluates where that is due after this many updates and was not done yet. False where the end was asked for meanwhile.
+    pub(super) async fn evaluate(&mut self) -> Result<bool, TrainError> {
+        let settings = &self.job.config.eval;
+        let due = self.step == 0
+            || self.step == self.schedule.updates()
+            || (settings.every > 0 && self.step.is_multiple_of(settings.every));
+        if !due || settings.samples == 0 || self.job.prompts.eval.is_empty() {
+            return Ok(true);
+        }
+        let done: Vec<EvalRecord> = self.job.folder.read(Log::Eval)?;
+        if done.iter().any(|record| record.step == self.step) {
+            return Ok(true);
+        }
+        let progress = &mut self.job.progress;
+        let mut watch = |tally: &rollout::Tally| progress.sampling("evaluation", tally);
+        let result = eval::evaluate(
+            &self.job.policy,
+            &self.job.rewards,
+            &self.job.prompts.eval,
+            &self.evaluation,
+            &self.job.stop,
+            &mut watch,
+        )
+        .await;
+        let evaluation = match result {
+            Ok(evaluation) => evaluation,
+            Err(RolloutError::Stopped) => return Ok(false),
+            Err(error) => return Err(TrainError::Rollout(error)),
+        };
+        let record = eval_record(self.step, &evaluation, &self.evaluation);
+        store::dump_evaluation(&self.job.folder, self.step, &evaluation.records)?;
+        self.job.folder.append(Log::Eval, &record)?;
+        self.job.progress.evaluated(&record);
+        self.rank(&record)?;
+        Ok(true)
+    }
+
+    /// Keeps the checkpoint of the best evaluation so far.
+    fn rank(&mut self, record: &EvalRecord) -> Result<(), TrainError> {
+        let better = best(std::slice::from_ref(record))
+            .filter(|(_, now)| self.best.is_none_or(|(_, before)| *now > before));
+        if let Some(mark) = better {
+            self.best = Some(mark);
+            self.checkpoint()?;
+            checkpoint::mark_best(&self.job.folder, mark.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// The evaluation with the highest Pass@1 after at least one update, the earliest among equals.
+pub(super) fn best(evals: &[EvalRecord]) -> Option<(usize, f64)> {
+    evals
+        .iter()
+        .filter(|record| record.step > 0)
+        .filter_map(|record| Some((record.step, record.pass_at_1()?)))
+        .reduce(|best, next| if next.1 > best.1 { next } else { best })
+}
+
+fn eval_record(
+    step: usize,
+    evaluation: &eval::Evaluation,
+    settings: &eval::Settings,
+) -> EvalRecord {
+    let summary = evaluation.summary(&settings.k);
+    EvalRecord {
+        step,
+        samples: settings.samples,
+        pass_at: summary
+            .pass
+            .iter()
+            .map(|pass| (pass.k, pass.estimate))
+            .collect::<BTreeMap<_, _>>(),
+        tasks: eval::counts(&evaluation.records, eval::Reading::Strict)
+            .into_iter()
+            .collect(),
+        masked: summary.masked,
+        length_mean: summary.mean_tokens,
+        truncated: summary.truncated,
+    }
+}

@@ -1,0 +1,105 @@
+//! Why a request gave no answer.
+
+use std::time::Duration;
+
+use reqwest::Url;
+
+use crate::Problem;
+
+/// Why a request to a verifier gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The address is not one that a verifier can have.
+    #[error(
+        "`{url}` is not the address of a verifier: {reason}. Give the address that `rapid-verifier serve` printed, such as http://127.0.0.1:8700"
+    )]
+    Address {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The HTTP client itself could not be set up.
+    #[error(
+        "the HTTP client could not be set up: {0}. Check the machine's TLS certificates and the proxy variables (HTTPS_PROXY, NO_PROXY)"
+    )]
+    Setup(String),
+    /// No connection, or it broke before the answer was complete.
+    #[error(
+        "no answer from the verifier at {url}: {reason}. Check that `rapid-verifier serve` runs there and that this machine can reach it"
+    )]
+    Connection {
+        /// The address asked.
+        url: Url,
+        /// What broke.
+        reason: String,
+    },
+    /// The answer did not come in time.
+    #[error("the verifier at {url} did not answer within {} s. It may be overloaded: send smaller batches, or start it with more workers", .after.as_secs())]
+    Timeout {
+        /// The address asked.
+        url: Url,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// An answer with an error status.
+    #[error("the verifier answered {} to {url}: {}{}", .problem.status, sentence(problem), advice(.problem.status))]
+    Refused {
+        /// The address asked.
+        url: Url,
+        /// What the server said.
+        problem: Box<Problem>,
+        /// The `Retry-After` header, where there was one.
+        retry_after: Option<Duration>,
+    },
+    /// A success status with a body that is not what the contract says.
+    #[error(
+        "{url} answered, but not as a verifier does: {reason}. Check that the address is a verifier's and that its version matches this program's"
+    )]
+    Answer {
+        /// The address asked.
+        url: Url,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+}
+
+impl ClientError {
+    /// Whether the same request may succeed later: 429, 5xx, a broken connection, a timeout.
+    #[must_use]
+    pub fn retryable(&self) -> bool {
+        match self {
+            ClientError::Connection { .. } | ClientError::Timeout { .. } => true,
+            ClientError::Refused { problem, .. } => problem.status == 429 || problem.status >= 500,
+            ClientError::Address { .. } | ClientError::Setup(_) | ClientError::Answer { .. } => {
+                false
+            }
+        }
+    }
+
+    /// How long the server asked to wait before the next try.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            ClientError::Refused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+fn sentence(problem: &Problem) -> &str {
+    match (problem.detail.as_str(), problem.title.as_str()) {
+        ("", "") => "no reason given",
+        ("", title) => title,
+        (detail, _) => detail,
+    }
+}
+
+fn advice(status: u16) -> &'static str {
+    match status {
+        401 => ". Give the token that the verifier was started with",
+        404 => ". Check that the address is a verifier's, without a path of its own",
+        413 => ". Send smaller batches",
+        _ => "",
+    }
+}

@@ -1,0 +1,138 @@
+//! What happens while all workers are busy.
+
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+use sandboxes::SandboxError;
+
+use super::*;
+
+/// A sandbox whose programs wait at a gate.
+struct Gate(Mutex<bool>, Condvar);
+
+impl Gate {
+    fn shut() -> Arc<Gate> {
+        Arc::new(Gate(Mutex::new(false), Condvar::new()))
+    }
+
+    fn open(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut open = self.0.lock().unwrap();
+        while !*open {
+            open = self.1.wait(open).unwrap();
+        }
+    }
+}
+
+/// A service whose programs that say "slow" wait until the gate opens.
+fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<Scripted>) {
+    let service = service(settings());
+    let doubling = Scripted::doubling();
+    let held = Arc::clone(gate);
+    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+        if source.contains("slow") {
+            held.wait();
+        }
+        let program = sandboxes::Program {
+            source,
+            entry_point: "f",
+            calls,
+        };
+        doubling
+            .run(&program, limits)
+            .map_err(|_| SandboxError::Transient("x".to_owned()))
+    }));
+    service.prepare(opens(&sandbox));
+    (service, sandbox)
+}
+
+fn slow(from: usize, count: usize) -> Json {
+    (from..from + count)
+        .map(|n| item("s", &doubles(), &format!("right slow {n}")))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_answers_429_with_a_time_and_keeps_nothing_of_the_batch() {
+    let gate = Gate::shut();
+    let (service, _) = gated(&gate);
+    let app = app(Arc::clone(&service));
+    let first = tokio::spawn({
+        let app = app.clone();
+        async move { verify(&app, &slow(0, 18)).await }
+    });
+    while service.heavy.load().1 < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let body = json!({ "items": slow(100, 10) }).to_string();
+    let (status, problem, headers) = send(
+        &app,
+        Request::post("/v1/verify").body(Body::from(body)).unwrap(),
+    )
+    .await;
+    assert_eq!(
+        (status, problem["type"].as_str()),
+        (StatusCode::TOO_MANY_REQUESTS, Some("/problems/queue-full"))
+    );
+    assert!(
+        headers[header::RETRY_AFTER]
+            .to_str()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            >= 1
+    );
+    assert_eq!(service.heavy.load().0, 16);
+    gate.open();
+    assert_eq!(first.await.unwrap().0, StatusCode::OK);
+    assert_eq!(verify(&app, &slow(100, 10)).await.0, StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mathematics_does_not_wait_for_programs() {
+    let gate = Gate::shut();
+    let (service, _) = gated(&gate);
+    let app = app(service);
+    let first = tokio::spawn({
+        let app = app.clone();
+        async move { verify(&app, &slow(0, 10)).await }
+    });
+    let (status, body) = tokio::time::timeout(
+        Duration::from_secs(20),
+        verify(&app, &json!([item("a", &json!("sums/1"), r"\boxed{2}")])),
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        (status, &body["results"][0]["verdict"]),
+        (StatusCode::OK, &json!("correct"))
+    );
+    gate.open();
+    first.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_a_client_goes_away_its_queued_items_are_not_judged() {
+    let gate = Gate::shut();
+    let (service, sandbox) = gated(&gate);
+    let before = sandbox.runs.load(Ordering::SeqCst);
+    let app = app(Arc::clone(&service));
+    let request = tokio::spawn(async move { verify(&app, &slow(0, 15)).await });
+    while service.heavy.load() != (13, 2) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    request.abort();
+    let _ = request.await;
+    while service.heavy.load().0 != 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    gate.open();
+    while service.heavy.load() != (0, 0) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
+}
