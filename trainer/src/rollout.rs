@@ -198,6 +198,12 @@ async fn next(
     }
 }
 
+/// Which query, and which of its seeds.
+type Place = (usize, usize);
+
+/// The places of a request's completions, and their verdicts.
+type Answered = (Vec<Place>, Result<Vec<Judged>, RewardError>);
+
 /// A phase under way.
 struct Phase<'a> {
     queries: &'a [Query],
@@ -206,9 +212,9 @@ struct Phase<'a> {
     drawn: Vec<Vec<Option<Completion>>>,
     judged: Vec<Vec<Option<Judged>>>,
     /// Drawn and not yet sent, with where they belong.
-    unsent: Vec<((usize, usize), Ask)>,
+    unsent: Vec<(Place, Ask)>,
     oldest: Option<Instant>,
-    requests: JoinSet<(Vec<(usize, usize)>, Result<Vec<Judged>, RewardError>)>,
+    requests: JoinSet<Answered>,
     tally: Tally,
 }
 
@@ -280,14 +286,13 @@ impl<'a> Phase<'a> {
 
     fn learnt(
         &mut self,
-        verdicts: Result<
-            (Vec<(usize, usize)>, Result<Vec<Judged>, RewardError>),
-            tokio::task::JoinError,
-        >,
+        answered: Result<Answered, tokio::task::JoinError>,
     ) -> Result<(), RolloutError> {
-        let (places, verdicts) = match verdicts {
+        let (places, verdicts) = match answered.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(answer) => answer,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // Tasks are cancelled only when the runtime ends.
+            Err(Err(_)) => return Err(RolloutError::Stopped),
         };
         for (place, judged) in places.into_iter().zip(verdicts?) {
             self.tally.judged += 1;

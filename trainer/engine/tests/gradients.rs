@@ -191,7 +191,7 @@ fn what_is_kept_for_the_backward_pass_changes_no_bit() {
 #[test]
 fn a_step_repeated_gives_the_same_bits() {
     let c = case(140, Family::Qwen2);
-    let mut once = || {
+    let once = || {
         let mut model = model(&c.config, &c.weights, 2);
         run(&mut model, &c.groups, &c.dlogp);
         bits(&mut model)

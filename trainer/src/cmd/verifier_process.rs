@@ -13,9 +13,10 @@ const NAME: &str = "rapid-verifier";
 /// It listens before it prepares its graders, so this is generous.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The process. Dropped, it is killed. It stays in our process group, so that Ctrl-C in a terminal reaches it too, even where we ourselves
-/// are ended without being asked.
+/// The process. Dropped, it is killed; where we end without dropping anything, it ends with its stdin, whose other end is ours. It has a
+/// process group of its own, so that a terminal's Ctrl-C reaches us alone: training may still need verdicts to come to a safe point.
 pub(crate) struct VerifierProcess {
+    /// Holds our end of its stdin.
     _child: Child,
     url: String,
 }
@@ -39,12 +40,16 @@ impl VerifierProcess {
     pub(crate) async fn start(program: &Path, log: &Path) -> anyhow::Result<Self> {
         let errors =
             File::create(log).with_context(|| format!("{} cannot be written", log.display()))?;
-        let mut child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .stdin(Stdio::null())
+        let mut command = Command::new(program);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
-            .kill_on_drop(true)
+            .kill_on_drop(true);
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command
             .spawn()
             .with_context(|| format!("{} cannot be started", program.display()))?;
         let stdout = child
@@ -113,6 +118,27 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(process.url(), "http://127.0.0.1:4711");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn its_stdin_stays_open_for_as_long_as_its_owner_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let ended = folder.path().join("ended");
+        let text = format!(
+            "echo listening on http://127.0.0.1:4711; cat; touch {}",
+            ended.display()
+        );
+        let program = script(folder.path(), &text);
+        let mut process = VerifierProcess::start(&program, &folder.path().join("log"))
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!ended.exists());
+        // What the system does to our end of the pipe when we end in whatever way.
+        drop(process._child.stdin.take());
+        process._child.wait().await.unwrap();
+        assert!(ended.exists());
     }
 
     #[cfg(unix)]

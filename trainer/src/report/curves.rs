@@ -1,7 +1,9 @@
 //! Which quantities of a run are drawn, and how they are called.
 
-use super::chart::{Chart, Series, Stack, Unit};
+use super::axis::Unit;
+use super::chart::{Chart, Series};
 use super::run_data::RunData;
+use super::stack::Stack;
 use super::table::Comparison;
 use crate::run::record::StepRecord;
 

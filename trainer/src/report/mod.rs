@@ -1,18 +1,20 @@
 //! `report.html`, and CSV beside it, for one run or several side by side.
 //!
 //! ```text
-//! run_data ──▶ table, curves ──▶ chart ──▶ page
-//!        └───▶ samples ────────────────────┘
+//! run_data ──▶ table, curves ──▶ chart, stack ──▶ page
+//!        └───▶ samples ───────────────────────────┘
 //! ```
 //!
 //! The page needs nothing from elsewhere; what a model wrote stands in it as text only ([`escape`]).
 
-pub mod chart;
+mod axis;
+mod chart;
 mod curves;
 mod escape;
 mod page;
 pub mod run_data;
 mod samples;
+mod stack;
 pub mod table;
 
 use std::collections::BTreeSet;

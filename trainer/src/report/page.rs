@@ -41,9 +41,9 @@ pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
             file = html(file)
         );
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        ". Intervals are 95% percentile bootstrap intervals over tasks ({} resamples); differences are paired by task. Made by rapid {}.</p></footer>\n",
+        ". Intervals are 95% percentile bootstrap intervals over tasks ({} resamples); differences are paired by task. Made by rapid {}.</p></footer>",
         crate::passk::RESAMPLES,
         env!("CARGO_PKG_VERSION")
     );
@@ -57,9 +57,9 @@ fn heading(out: &mut String, runs: &[RunData], title: &str) {
     } else {
         "Training run"
     };
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<p class=\"kicker\">{kicker}</p>\n<h1>{}</h1>\n",
+        "<p class=\"kicker\">{kicker}</p>\n<h1>{}</h1>",
         html(title)
     );
     let [run] = runs else { return };
@@ -115,9 +115,9 @@ fn outcome(out: &mut String, runs: &[RunData]) {
     if runs.len() == 1 && !first.rows.is_empty() {
         hero(out, first);
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<h2>Before and after</h2><p>{} held-out tasks, {} completions of each. In small print the 95% interval of each figure.</p>\n",
+        "<h2>Before and after</h2><p>{} held-out tasks, {} completions of each. In small print the 95% interval of each figure.</p>",
         first.tasks, first.samples
     );
     out.push_str(&html_table(&compared));
@@ -219,9 +219,9 @@ fn charts(out: &mut String, runs: &[RunData]) {
 fn configuration(out: &mut String, runs: &[RunData]) {
     out.push_str("<h2>Configuration</h2><p>As resolved: the recipe, what was set on top of it, and every default.</p>\n");
     for run in runs {
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "<details><summary>{}</summary><pre>{}</pre></details>\n",
+            "<details><summary>{}</summary><pre>{}</pre></details>",
             html(&format!("{}/config.toml", run.name)),
             html(run.config_text.trim_end())
         );

@@ -36,7 +36,7 @@ pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
     } else {
         String::new()
     };
-    let _ = write!(out, "<h2>Samples{name}</h2><p>{about}</p>\n");
+    let _ = writeln!(out, "<h2>Samples{name}</h2><p>{about}</p>");
     for task in spread(&sides.map(|(_, records)| tasks(records))) {
         one_task(out, &task, &sides);
     }

@@ -54,7 +54,7 @@ impl RewardClient {
             match self.inner.client.ready().await {
                 Ok(readiness) => return Ok(readiness.graders),
                 Err(ClientError::Connection { .. }) if started.elapsed() < CONNECT_PATIENCE => {
-                    tokio::time::sleep(PAUSE).await
+                    tokio::time::sleep(PAUSE).await;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -78,7 +78,7 @@ impl RewardClient {
                     let reason = reason
                         .clone()
                         .unwrap_or_else(|| "it gave no reason".to_owned());
-                    return Err(self.cannot(kind, reason));
+                    return Err(self.cannot(kind, &reason));
                 }
                 Some(GraderInfo {
                     state: GraderState::Preparing,
@@ -119,13 +119,13 @@ impl RewardClient {
         let judged = self.judge(vec![ask]).await?;
         match judged.first() {
             Some(judged) if judged.verdict == Verdict::Unavailable => {
-                Err(self.cannot(kind, reason(&judged.detail)))
+                Err(self.cannot(kind, &reason(&judged.detail)))
             }
             _ => Ok(()),
         }
     }
 
-    fn cannot(&self, kind: &'static str, reason: String) -> RewardError {
+    fn cannot(&self, kind: &'static str, reason: &str) -> RewardError {
         let reason = reason.trim_end_matches('.').to_owned();
         RewardError::Grader {
             url: self.url().to_owned(),

@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Graders without which /readyz does not answer 200
     #[arg(long, value_delimiter = ',', value_name = "GRADERS")]
     require: Vec<String>,
+    /// Stop when stdin ends: for a program that starts a verifier and takes it along, however it ends itself
+    #[arg(long)]
+    until_stdin_ends: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -69,6 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(|set| format!("{} ({})", set.name, set.train + set.eval))
         .collect();
     tracing::info!("data sets: {}", names.join(", "));
+    let until_stdin_ends = args.until_stdin_ends;
     tokio::runtime::Runtime::new().context("the async runtime could not be started")?.block_on(async {
         let listener = TcpListener::bind(config.listen)
             .await
@@ -78,14 +82,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // The one line of stdout: scripts read the port from it.
         println!("listening on http://{address}");
         std::io::stdout().flush().ok();
-        axum::serve(listener, app(service)).with_graceful_shutdown(asked_to_stop()).await.context("the server stopped")?;
+        axum::serve(listener, app(service)).with_graceful_shutdown(asked_to_stop(until_stdin_ends)).await.context("the server stopped")?;
         tracing::info!("stopped: every request that was begun has its answer");
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Returns at the first SIGTERM or Ctrl-C. The second Ctrl-C ends the process without waiting for requests.
-async fn asked_to_stop() {
+/// Returns at the first SIGTERM or Ctrl-C, or, where that is asked for, at the end of stdin. The second Ctrl-C ends the process without
+/// waiting for requests.
+async fn asked_to_stop(until_stdin_ends: bool) {
     let interrupted = || async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
@@ -105,10 +110,22 @@ async fn asked_to_stop() {
     tokio::select! {
         () = interrupted() => {}
         () = terminated => {}
+        () = stdin_ended(), if until_stdin_ends => {}
     }
     tracing::info!("stopping: requests in flight are finished first; Ctrl-C again ends at once");
     tokio::spawn(async move {
         interrupted().await;
         std::process::exit(130);
     });
+}
+
+/// Returns when stdin ends, which it does however the process at its other end ends.
+async fn stdin_ended() {
+    let (ended, told) = tokio::sync::oneshot::channel();
+    // A thread of its own: a read of stdin cannot be cancelled, and the runtime would wait for one of its own threads.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = ended.send(());
+    });
+    let _ = told.await;
 }

@@ -83,9 +83,7 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
         let data = (0..size).map(|_| {
             if name.contains("norm") {
                 1.0 + 0.1 * random.normal()
-            } else if name.ends_with("bias") {
-                0.3 * random.normal()
-            } else if name.contains("embed") {
+            } else if name.ends_with("bias") || name.contains("embed") {
                 0.3 * random.normal()
             } else {
                 random.normal() / (shape[1] as f32).sqrt()

@@ -49,8 +49,8 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
             share,
             depth,
             operands.shape.scale,
-        )
-    };
+        );
+    }
     out.fill(0.0);
     max.fill(BELOW_ALL);
     sum.fill(0.0);

@@ -1,0 +1,155 @@
+//! Axes with round numbers, and how values are written.
+
+/// How values are written on the axis and in the tooltips.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// A plain number.
+    Number,
+    /// A share of 1, written as per cent.
+    Share,
+    /// Seconds.
+    Seconds,
+}
+
+/// Round bounds around the data and the distance between ticks.
+pub(super) struct Axis {
+    low: f64,
+    high: f64,
+    /// Between ticks.
+    pub(super) step: f64,
+    /// Ticks beyond the last value are left out, where the axis ends at the data instead of at a tick.
+    tight: bool,
+}
+
+impl Axis {
+    /// `tight` ends the axis at the data and keeps whole steps; else at the next round numbers.
+    pub(super) fn over(values: impl Iterator<Item = f64>, ticks: usize, tight: bool) -> Self {
+        let (mut low, mut high) = values
+            .filter(|v| v.is_finite())
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
+                (l.min(v), h.max(v))
+            });
+        if low > high {
+            (low, high) = (0.0, 1.0);
+        }
+        // Most of these quantities mean something against zero: keep it in view where it is near.
+        if !tight && low > 0.0 && low < 0.6 * high {
+            low = 0.0;
+        }
+        let span = (high - low).max(high.abs().max(low.abs()) * 1e-9);
+        let span = if span > 0.0 { span } else { 1.0 };
+        let mut step = nice(span / ticks as f64);
+        if tight {
+            step = step.max(1.0).round();
+            let high = if high > low { high } else { low + 1.0 };
+            return Self {
+                low,
+                high,
+                step,
+                tight,
+            };
+        }
+        let low = (low / step).floor() * step;
+        let high = ((high / step).ceil() * step).max(low + step);
+        Self {
+            low,
+            high,
+            step,
+            tight,
+        }
+    }
+
+    /// Where a value lies between the bounds, 0 to 1.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        (value - self.low) / (self.high - self.low)
+    }
+
+    /// Where the ticks are.
+    pub(super) fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
+        let first = (self.low / self.step).ceil() as i64;
+        let last = ((self.high + if self.tight { 0.0 } else { self.step * 0.01 }) / self.step)
+            .floor() as i64;
+        let step = self.step;
+        // At most a handful by construction; the bound is against a step lost to rounding.
+        (first..=last.min(first.saturating_add(20))).map(move |i| i as f64 * step)
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, at least `raw`.
+fn nice(raw: f64) -> f64 {
+    let magnitude = 10f64.powf(raw.log10().floor());
+    let lead = raw / magnitude;
+    let lead = [1.0, 2.0, 5.0]
+        .into_iter()
+        .find(|m| lead <= *m + 1e-9)
+        .unwrap_or(10.0);
+    lead * magnitude
+}
+
+/// A tick's label, with as many decimals as the step asks for.
+pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
+    let (value, step) = if unit == Unit::Share {
+        (value * 100.0, step * 100.0)
+    } else {
+        (value, step)
+    };
+    let value = if value.abs() < step * 1e-6 {
+        0.0
+    } else {
+        value
+    };
+    let decimals = (-step.log10().floor()).max(0.0) as usize;
+    let text = if value != 0.0 && (value.abs() >= 1e5 || decimals > 4) {
+        format!("{value:.0e}").replace('-', "\u{2212}")
+    } else {
+        format!("{value:.decimals$}").replace('-', "\u{2212}")
+    };
+    match unit {
+        Unit::Number => text,
+        Unit::Share => format!("{text}%"),
+        Unit::Seconds => format!("{text} s"),
+    }
+}
+
+/// A value as a reader wants it in a sentence.
+pub(super) fn format_value(value: f64, unit: Unit) -> String {
+    let text = match unit {
+        Unit::Share => format!("{:.1}%", value * 100.0),
+        Unit::Seconds if value >= 7200.0 => format!("{:.1} h", value / 3600.0),
+        Unit::Seconds if value >= 120.0 => {
+            let whole = value.round() as u64;
+            format!("{} min {:02} s", whole / 60, whole % 60)
+        }
+        Unit::Seconds if value >= 10.0 => format!("{value:.0} s"),
+        Unit::Seconds => format!("{value:.1} s"),
+        Unit::Number if value == 0.0 => "0".into(),
+        Unit::Number if value.abs() >= 1e5 || value.abs() < 1e-3 => format!("{value:.2e}"),
+        Unit::Number if value.abs() >= 100.0 => format!("{value:.0}"),
+        Unit::Number => format!("{value:.3}"),
+    };
+    text.replace('-', "\u{2212}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_numbers_that_cover_the_data() {
+        let axis = Axis::over([0.13, 0.87].into_iter(), 4, false);
+        assert_eq!((axis.low, axis.high), (0.0, 1.0));
+        let ticks: Vec<String> = axis
+            .ticks()
+            .map(|t| format_tick(t, axis.step, Unit::Share))
+            .collect();
+        assert_eq!(ticks, ["0%", "50%", "100%"]);
+    }
+
+    #[test]
+    fn values_read_as_a_sentence_would_say_them() {
+        assert_eq!(format_value(0.1875, Unit::Share), "18.8%");
+        assert_eq!(format_value(-0.25, Unit::Number), "\u{2212}0.250");
+        assert_eq!(format_value(179.7, Unit::Seconds), "3 min 00 s");
+        assert_eq!(format_value(9000.0, Unit::Seconds), "2.5 h");
+    }
+}
