@@ -48,13 +48,19 @@ until url=$(sed -n 's/^listening on //p' "$work/verifier.txt") && [ -n "$url" ];
   kill -0 "$verifier"
   sleep 0.1
 done
-# A learning rate that moves the weights far enough to tell them from the model's own.
+# The model repeats a number rightly about every other time, so that there is something to learn; the learning rate moves the weights far
+# enough to tell them from the model's own.
+for number in 10 25 40 55; do
+  printf '{"question": "%s", "answer": %s}\n' "$number" "$number"
+done >"$work/repeat.jsonl"
+printf '31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =' >"$work/repeat.txt"
 "$bin/rapid" train --recipe quickstart --verifier "$url" --out "$work/run" \
-  --set run.updates=1 --set algorithm.h=1 --set algorithm.n_step=64 --set eval.samples=0 --set optimiser.lr=1e-4
+  --set "data.dataset=$work/repeat.jsonl" --set "data.template=$work/repeat.txt" --set 'data.stop=["\n"]' \
+  --set sampling.temperature=1.3 --set algorithm.n_step=32 --set algorithm.h=1 --set run.updates=1 --set eval.samples=0 --set optimiser.lr=1e-4
 checkpoint=$work/run/checkpoints/step-1
 generate "$checkpoint" "$work/checkpoint.jsonl"
 if cmp --silent "$work/model.jsonl" "$work/checkpoint.jsonl"; then
-  echo "error: the update left the weights as they were, so the checkpoint shows nothing" >&2
+  echo "error: the update left the weights as they were, so the checkpoint would show nothing" >&2
   exit 1
 fi
 python scripts/parity/compare.py model "$checkpoint" "$golden" "$work/checkpoint.jsonl"

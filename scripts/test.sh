@@ -41,6 +41,8 @@ cargo build --release --locked --workspace --all-targets
 step "artifacts"
 "$target/release/rapid" fetch model:smollm2-135m-instruct
 "$target/release/rapid" fetch sandbox:python-wasi
+# Compiles the sandbox's Python once, before tests ask for it side by side.
+"$target/release/rapid-verifier" doctor
 
 step "lints"
 if component clippy clippy; then
@@ -71,7 +73,9 @@ done < <(grep 'SKIPPED:' "$log" | sort -u)
 
 step "documentation"
 cargo test --release --locked --workspace --doc
-RUSTDOCFLAGS="--deny warnings" cargo doc --release --locked --workspace --no-deps --quiet
+# For the project's developers, so private items belong to it and may be linked to.
+RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
+  cargo doc --release --locked --workspace --no-deps --document-private-items --quiet
 
 step "licences and sources of dependencies"
 if command -v cargo-deny >/dev/null; then

@@ -6,8 +6,8 @@ mod start;
 mod wire;
 
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use datasets::Task;
@@ -112,6 +112,8 @@ struct Inner {
     in_flight: Semaphore,
     /// Whether tasks are sent by id; whole, otherwise.
     named: AtomicBool,
+    /// When the user last heard of trouble, so that many requests in the same trouble say it once.
+    spoken: Mutex<Option<Instant>>,
 }
 
 impl RewardClient {
@@ -132,6 +134,7 @@ impl RewardClient {
                 patience: Duration::from_secs(settings.patience_s),
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
                 named: AtomicBool::new(true),
+                spoken: Mutex::new(None),
             }),
         })
     }
@@ -220,6 +223,20 @@ impl RewardClient {
         self.inner.client.verify(items).await
     }
 
+    /// At first, then now and then.
+    fn worth_a_word(&self) -> bool {
+        let mut spoken = self
+            .inner
+            .spoken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let due = spoken.is_none_or(|spoken| spoken.elapsed() >= REMINDER);
+        if due {
+            *spoken = Some(Instant::now());
+        }
+        due
+    }
+
     /// Pauses before the next try, or, where patience has ended, masks what has no verdict.
     async fn wait_or_mask(
         &self,
@@ -240,12 +257,8 @@ impl RewardClient {
             }
             return;
         }
-        if trouble.worth_a_word() {
-            tracing::warn!(
-                "{}: {reason}; asking again for up to {} s",
-                self.url(),
-                left.as_secs()
-            );
+        if self.worth_a_word() {
+            tracing::warn!("{reason}. Asking again for up to {} s", left.as_secs());
         }
         tokio::time::sleep(trouble.pause(asked).min(left)).await;
     }
@@ -298,23 +311,11 @@ fn status(error: &ClientError) -> Option<u16> {
 struct Trouble {
     since: Option<Instant>,
     tries: u32,
-    spoken: Option<Instant>,
 }
 
 impl Trouble {
     fn lasted(&mut self) -> Duration {
         self.since.get_or_insert_with(Instant::now).elapsed()
-    }
-
-    /// Once at first, then now and then.
-    fn worth_a_word(&mut self) -> bool {
-        let due = self
-            .spoken
-            .is_none_or(|spoken| spoken.elapsed() >= REMINDER);
-        if due {
-            self.spoken = Some(Instant::now());
-        }
-        due
     }
 
     /// Doubles from try to try, between half and the whole of it by chance, so that clients that failed together do not come back together.

@@ -10,6 +10,7 @@ mod infer;
 pub mod load;
 mod memory;
 pub mod model;
+pub mod parity;
 pub mod sample;
 pub mod text;
 pub mod train;

@@ -1,17 +1,21 @@
-//! A model: does it load, does it speak, and do sampling and training see the same probabilities?
+//! A model: does it load, are its logits those of a second implementation, does it speak, and do sampling and training see the same probabilities?
 
 use std::sync::Arc;
 
-use engine::{Engine, GenerateRequest, Group, Sampling};
+use engine::{Engine, GenerateRequest, Group, Sampling, parity};
 
 use super::Check;
-use crate::cmd::args::{DeviceArgs, open_model};
+use crate::cmd::args::{DeviceArgs, model_path, open_model};
 use crate::cmd::paragraph;
 
 const PROMPT: &str = "The capital of France is";
+/// Long enough for rope and attention to matter.
+const TEXT: &str = "Each box holds 6 pencils. How many pencils are in 4 boxes? There are 4 boxes with 6 pencils in each of them, so there are 4 times 6";
 const TOKENS: usize = 24;
 /// Sampling and training are two passes over the same numbers in another order; more than rounding apart, weights of 1 would not be 1.
 const TOLERANCE: f32 = 1e-3;
+/// Of the largest logit: what f32 sums in another order come to over a deep model.
+const LOGIT_TOLERANCE: f32 = 1e-3;
 
 pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
     let engine = match open_model(name, device) {
@@ -24,18 +28,7 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
             )];
         }
     };
-    let info = engine.info();
-    let mut checks = vec![Check::ok(
-        "model",
-        format!(
-            "{name}: {}, {:.1} M weights, context {}, vocabulary {}, on {}",
-            info.architecture,
-            info.parameters as f64 / 1e6,
-            info.context,
-            info.vocabulary,
-            info.device
-        ),
-    )];
+    let mut checks = vec![Check::ok("model", described(name, &engine))];
     match speak(&engine) {
         Ok(spoken) => checks.extend(spoken),
         Err(error) => checks.push(Check::fail(
@@ -44,7 +37,48 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
             "the file may be damaged: fetch it again",
         )),
     }
+    // The comparison needs the memory that the engine holds.
+    drop(engine);
+    checks.push(logits(name, device.threads));
     checks
+}
+
+fn described(name: &str, engine: &Engine) -> String {
+    let info = engine.info();
+    format!(
+        "{name}: {}, {:.1} M weights, context {}, vocabulary {}, on {}",
+        info.architecture,
+        info.parameters as f64 / 1e6,
+        info.context,
+        info.vocabulary,
+        info.device
+    )
+}
+
+fn logits(name: &str, threads: Option<usize>) -> Check {
+    let compared = model_path(name).and_then(|path| Ok(parity::with_candle(&path, TEXT, threads)?));
+    match compared {
+        Err(error) => Check::warn(
+            "logits",
+            paragraph(&error),
+            "the model may be right all the same",
+        ),
+        Ok(found) => {
+            let figure = format!(
+                "at most {:.1e} from candle-transformers' after {} tokens (largest logit {:.1})",
+                found.difference, found.tokens, found.magnitude
+            );
+            if found.same_choice && found.difference <= LOGIT_TOLERANCE * found.magnitude {
+                Check::ok("logits", figure)
+            } else {
+                Check::fail(
+                    "logits",
+                    figure,
+                    "this checkpoint is not computed as it should be: please report this with the model's name",
+                )
+            }
+        }
+    }
 }
 
 fn speak(engine: &Engine) -> anyhow::Result<[Check; 2]> {

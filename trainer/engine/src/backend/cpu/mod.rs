@@ -467,3 +467,6 @@ impl Backend for Cpu {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -290,9 +290,26 @@ mod x86;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Avx2, Avx512};
 
+/// All levels that this processor has.
+#[cfg(test)]
+pub(super) fn levels() -> Vec<Level> {
+    let mut all = vec![Level::Portable];
+    #[cfg(target_arch = "x86_64")]
+    {
+        let best = Level::detect();
+        if best != Level::Portable {
+            all.push(Level::Avx2);
+        }
+        if best == Level::Avx512 {
+            all.push(best);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LANES, Lanes, Level};
+    use super::{LANES, Lanes, levels};
 
     #[inline(always)]
     fn exp_body<L: Lanes>(x: &mut [f32]) {
@@ -301,21 +318,6 @@ mod tests {
         }
     }
     at_level! { fn exp(x: &mut [f32]) = exp_body }
-
-    fn levels() -> Vec<Level> {
-        let mut all = vec![Level::Portable];
-        #[cfg(target_arch = "x86_64")]
-        {
-            let best = Level::detect();
-            if best != Level::Portable {
-                all.push(Level::Avx2);
-            }
-            if best == Level::Avx512 {
-                all.push(best);
-            }
-        }
-        all
-    }
 
     #[test]
     fn exp_is_exact_to_two_units_and_alike_at_every_level() {

@@ -1,0 +1,190 @@
+use super::lanes::{Level, levels};
+use super::{Arena, Cpu, Plan, Threads};
+use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Purpose, Target};
+use crate::batch::{Batch, Draw, Span};
+use crate::sample::Sampling;
+
+fn cpu(level: Level) -> Cpu {
+    Cpu {
+        arena: Arena::default(),
+        threads: Threads::start(Some(2)).expect("two threads"),
+        level,
+        batch: Batch::default(),
+        plan: Plan::default(),
+        partial: Vec::new(),
+    }
+}
+
+/// A buffer of numbers that look random.
+fn filled(cpu: &mut Cpu, len: usize, seed: u32) -> Buf {
+    let buf = cpu
+        .allocate(Purpose::Activations, len)
+        .expect("a little memory");
+    let values: Vec<f32> = (0..len as u32)
+        .map(|i| {
+            let x = (i + 1).wrapping_mul(2_654_435_761).wrapping_add(seed);
+            ((x ^ (x >> 15)).wrapping_mul(0x2C1B_3C6D) >> 8) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect();
+    cpu.upload(buf, &values);
+    buf
+}
+
+fn bits(cpu: &mut Cpu, buf: Buf) -> Vec<u32> {
+    let mut values = vec![0.0; buf.len()];
+    cpu.download(buf, &mut values).expect("downloads work");
+    values.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Two sequences that share a prompt of 70 tokens, and one apart.
+fn batch() -> Batch {
+    let spans = [
+        (0, 70, vec![(0, 70)]),
+        (70, 9, vec![(0, 70), (70, 9)]),
+        (79, 4, vec![(0, 70), (79, 4)]),
+        (83, 17, vec![(83, 17)]),
+    ];
+    let spans = spans.map(|(q_start, q_len, kv)| Span { q_start, q_len, kv });
+    Batch {
+        tokens: (0..100).collect(),
+        positions: (0..100).collect(),
+        rows: (0..100).collect(),
+        spans: spans.to_vec(),
+    }
+}
+
+/// What every fused operation makes of fixed inputs, whose sizes are no multiples of the lanes.
+fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
+    let mut cpu = cpu(level);
+    let c = &mut cpu;
+    let (rows, width) = (100, 53);
+    let mut found = Vec::new();
+    c.begin(&batch(), rows).expect("a sound batch");
+
+    let [x, y, w, d] = [1, 2, 3, 4].map(|seed| filled(c, rows * width, seed));
+    let weight = w.at(0, width);
+    c.rms_norm(y, x, weight, 1e-5, rows);
+    found.push(("norm", bits(c, y)));
+    let dweight = filled(c, width, 5);
+    c.rms_norm_backward(d, dweight, y, x, weight, 1e-5, rows);
+    found.push(("norm backward", bits(c, d)));
+    found.push(("norm backward, weight", bits(c, dweight)));
+
+    let pairs = filled(c, 2 * rows * width, 6);
+    c.gate(y, pairs, rows, width);
+    found.push(("gate", bits(c, y)));
+    c.gate_backward(pairs, x, rows, width);
+    found.push(("gate backward", bits(c, pairs)));
+
+    for head_dim in [12, 64, 90] {
+        let (heads, kv_heads) = (6, 2);
+        let stride = (heads + 2 * kv_heads) * head_dim;
+        let [qkv, y, dy, dqkv] = [7, 8, 9, 10].map(|seed| filled(c, rows * stride, seed));
+        let lse = filled(c, rows * heads, 11);
+        let (table, frequencies) = (filled(c, rows * head_dim, 12), filled(c, head_dim / 2, 13));
+        c.rope_table(table, frequencies);
+        c.rope(qkv.rows(0, stride), table, heads, head_dim, false);
+        found.push(("rope", bits(c, qkv)));
+        let (k, v) = (heads * head_dim, (heads + kv_heads) * head_dim);
+        let attention = Attention {
+            q: qkv.rows(0, stride),
+            k: qkv.rows(k, stride),
+            v: qkv.rows(v, stride),
+            heads,
+            kv_heads,
+            head_dim,
+            scale: 0.3,
+        };
+        c.attention(y.rows(0, stride), lse, &attention);
+        found.push(("attention", bits(c, y)));
+        c.attention_backward(
+            dqkv.rows(0, stride),
+            dqkv.rows(k, stride),
+            dqkv.rows(v, stride),
+            dy.rows(0, stride),
+            y.rows(0, stride),
+            lse,
+            &attention,
+        );
+        found.push(("attention backward", bits(c, dqkv)));
+    }
+
+    let vocabulary = 2777;
+    let logits = filled(c, 3 * vocabulary, 14);
+    let targets = [(0, 5), (0, 2776), (2, 100)].map(|(row, token)| Target { row, token });
+    let (logp, entropy) = (filled(c, 3, 15), filled(c, 3, 16));
+    c.log_probs(logp, entropy, logits, vocabulary, &targets, 0.8);
+    found.push(("log-probabilities", bits(c, logp)));
+    found.push(("entropies", bits(c, entropy)));
+    let draws: Vec<Draw> = (0..3)
+        .map(|seed| Draw {
+            sampling: Sampling::default(),
+            seed,
+            index: 4,
+        })
+        .collect();
+    let drawn = c.sample(logits, vocabulary, &draws).expect("finite logits");
+    found.push(("draws", drawn.iter().map(|d| d.token).collect()));
+    c.log_probs_backward(logits, vocabulary, &targets, &[0.5, -0.2, 1.0], 0.8);
+    found.push(("log-probabilities backward", bits(c, logits)));
+
+    let sum = c.sum_squares(x).expect("a sum").to_bits();
+    found.push(("sum of squares", vec![sum as u32, (sum >> 32) as u32]));
+    let step = AdamWStep {
+        lr: 0.01,
+        beta1: 0.9,
+        beta2: 0.99,
+        eps: 1e-8,
+        decay: 0.1,
+        bias1: 0.1,
+        bias2: 0.01,
+        grad_scale: 0.5,
+    };
+    let (m, v) = (y, pairs.at(0, rows * width));
+    c.zero(v);
+    c.adamw(w, x, m, v, &step);
+    found.push(("adamw", bits(c, w)));
+    found
+}
+
+#[test]
+fn every_operation_gives_the_same_bits_at_every_level() {
+    let mut all = levels().into_iter().map(|level| (level, everything(level)));
+    let (_, first) = all.next().expect("every processor has the portable level");
+    for (level, found) in all {
+        for ((name, first), (_, found)) in first.iter().zip(&found) {
+            assert!(first == found, "{name} at {level:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let level = Level::detect();
+    let one = {
+        let mut cpu = cpu(level);
+        cpu.threads = Threads::start(Some(1)).expect("one thread");
+        product(&mut cpu)
+    };
+    assert!(one == product(&mut cpu(level)));
+}
+
+/// Matrix products as a block's, forward and backward.
+fn product(cpu: &mut Cpu) -> Vec<Vec<u32>> {
+    let size = Linear {
+        rows: 150,
+        outputs: 200,
+        inputs: 130,
+    };
+    let x = filled(cpu, size.rows * size.inputs, 1);
+    let w = filled(cpu, size.outputs * size.inputs, 2);
+    let y = filled(cpu, size.rows * size.outputs, 3);
+    cpu.linear(y, x, w, size, true);
+    let (dx, dw) = (
+        filled(cpu, size.rows * size.inputs, 4),
+        filled(cpu, size.outputs * size.inputs, 5),
+    );
+    cpu.linear_backward_input(dx, y, w, size, false);
+    cpu.linear_backward_weight(dw, y, x, size);
+    [y, dx, dw].map(|buf| bits(cpu, buf)).to_vec()
+}

@@ -1,0 +1,162 @@
+//! A checkpoint's logits beside those of candle-transformers, a second and independent implementation: for `rapid doctor`.
+//!
+//! Both read the same weights in f32, so what is compared is the forward pass: a family's flag that is read wrongly, or weights in another order,
+//! shows here however well the model still seems to speak.
+
+use std::path::Path;
+
+use candle_core::{DType, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::{llama, qwen2};
+
+use crate::backend::cpu;
+use crate::batch::{Batch, Span};
+use crate::config::{Family, ModelConfig};
+use crate::error::EngineError;
+use crate::load::{self, Weights};
+use crate::model::Model;
+
+/// How far the two are apart after the last token of a text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parity {
+    /// Length of the text, in tokens.
+    pub tokens: usize,
+    /// The largest difference of two logits of one token.
+    pub difference: f32,
+    /// The largest absolute logit, against which the difference is to be read.
+    pub magnitude: f32,
+    /// Whether both find the same token likeliest.
+    pub same_choice: bool,
+}
+
+/// Loads a model twice, on the CPU with `threads` threads, and compares the logits after a short text.
+///
+/// # Errors
+/// Where the model cannot be loaded, or candle refuses its configuration.
+pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Parity, EngineError> {
+    let loaded = load::open(path)?;
+    let tokens = loaded
+        .text
+        .tokenizer
+        .encode(text, true)
+        .map_err(EngineError::Request)?;
+    if tokens.is_empty() {
+        return Err(EngineError::Request(
+            "a text of no tokens has no logits to compare".into(),
+        ));
+    }
+    let theirs = candle(&loaded.config, &loaded.weights, &tokens).map_err(|error| EngineError::Model {
+        path: path.to_owned(),
+        reason: format!("candle-transformers cannot compute this model, so there is nothing to compare with: {error}"),
+    })?;
+    let ours = ours(loaded.config, loaded.weights, &tokens, threads)?;
+    Ok(compare(&ours, &theirs, tokens.len()))
+}
+
+fn compare(ours: &[f32], theirs: &[f32], tokens: usize) -> Parity {
+    let likeliest = |logits: &[f32]| {
+        logits
+            .iter()
+            .enumerate()
+            .max_by(|a, b| a.1.total_cmp(b.1))
+            .map(|(token, _)| token)
+    };
+    let largest = |values: &mut dyn Iterator<Item = f32>| values.map(f32::abs).fold(0.0, f32::max);
+    // `max` ignores what is not a number; a model that gives one is not in parity with anything.
+    let finite =
+        ours.len() == theirs.len() && ours.iter().chain(theirs).all(|logit| logit.is_finite());
+    let difference = largest(&mut ours.iter().zip(theirs).map(|(a, b)| a - b));
+    Parity {
+        tokens,
+        difference: if finite { difference } else { f32::INFINITY },
+        magnitude: largest(&mut theirs.iter().copied()),
+        same_choice: likeliest(ours) == likeliest(theirs),
+    }
+}
+
+fn ours(
+    config: ModelConfig,
+    weights: Weights,
+    tokens: &[u32],
+    threads: Option<usize>,
+) -> Result<Vec<f32>, EngineError> {
+    let n = tokens.len();
+    let mut model = Model::new(config, weights, cpu::open(threads)?)?;
+    model.reserve_kv(n)?;
+    let batch = Batch {
+        tokens: tokens.to_vec(),
+        positions: (0..n as u32).collect(),
+        rows: (0..n).collect(),
+        spans: vec![Span {
+            q_start: 0,
+            q_len: n,
+            kv: vec![(0, n)],
+        }],
+    };
+    model.logits(&batch, &[n - 1])
+}
+
+fn candle(
+    config: &ModelConfig,
+    weights: &Weights,
+    tokens: &[u32],
+) -> candle_core::Result<Vec<f32>> {
+    let device = candle_core::Device::Cpu;
+    let tensors = weights
+        .tensors
+        .iter()
+        .map(|(name, tensor)| {
+            Ok((
+                name.clone(),
+                Tensor::from_slice(&tensor.data, tensor.shape.as_slice(), &device)?,
+            ))
+        })
+        .collect::<candle_core::Result<_>>()?;
+    let weights = VarBuilder::from_tensors(tensors, DType::F32, &device);
+    let ids = Tensor::new(tokens, &device)?.unsqueeze(0)?;
+    let mut json = config.to_json("float32");
+    let logits = match config.family {
+        Family::Llama => {
+            let parsed: llama::LlamaConfig =
+                serde_json::from_value(json).map_err(candle_core::Error::wrap)?;
+            let config = parsed.into_config(false);
+            let mut cache = llama::Cache::new(false, DType::F32, &config, &device)?;
+            llama::Llama::load(weights, &config)?.forward(&ids, 0, &mut cache)?
+        }
+        Family::Qwen2 => {
+            // Fields without which candle does not read the configuration; sliding windows are not used.
+            json["sliding_window"] = config.max_position_embeddings.into();
+            json["max_window_layers"] = 0.into();
+            json["use_sliding_window"] = false.into();
+            let config: qwen2::Config =
+                serde_json::from_value(json).map_err(candle_core::Error::wrap)?;
+            qwen2::ModelForCausalLM::new(&config, weights)?.forward(&ids, 0)?
+        }
+    };
+    logits.flatten_all()?.to_vec1()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_and_another_choice_are_seen() {
+        let same = compare(&[1.0, 2.0], &[1.0, 2.0], 1);
+        assert_eq!(
+            (same.difference, same.magnitude, same.same_choice),
+            (0.0, 2.0, true)
+        );
+        let other = compare(&[1.0, 2.0], &[2.5, 2.0], 1);
+        assert_eq!((other.difference, other.same_choice), (1.5, false));
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_in_parity_with_nothing() {
+        assert_eq!(
+            compare(&[f32::NAN, 1.0], &[0.0, 1.0], 1).difference,
+            f32::INFINITY
+        );
+        assert_eq!(compare(&[1.0], &[1.0, 2.0], 1).difference, f32::INFINITY);
+    }
+}
