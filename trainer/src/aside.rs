@@ -16,8 +16,15 @@ impl Aside {
     /// Begins a file in the folder of `path`, which must exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says; and where the path names something that is there and no regular file (a device, a pipe, a folder),
+    /// since renaming over it would destroy it.
     pub fn create(path: &Path) -> io::Result<Self> {
+        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is there already and is no regular file, so it cannot be replaced; name another file",
+            ));
+        }
         let folder = path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
@@ -72,6 +79,15 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         aside.finish().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Aside::create(folder.path()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        #[cfg(unix)]
+        assert!(Aside::create(Path::new("/dev/null")).is_err());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! One file a command: its `Args`, and `run`, which resolves them once and calls the library.
 //!
-//! Results go to stdout through [`print`], everything else to stderr.
+//! Results go to stdout through [`print()`], everything else to stderr.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
 
@@ -25,6 +25,7 @@ pub(crate) fn logging() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .without_time()
         .with_target(false)
         .init();
