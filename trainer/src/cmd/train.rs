@@ -67,11 +67,7 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
         Target::New(folder) | Target::Resume(folder) => folder.clone(),
     };
     let progress = Progress::on_stderr();
-    progress.say(&format!(
-        "{}\nrun folder: {}",
-        config.to_toml().trim_end(),
-        folder.display()
-    ));
+    progress.say(&format!("run folder: {}", folder.display()));
     let launch = Launch {
         config,
         data_dir,
@@ -140,9 +136,10 @@ impl Args {
                 .map(|threads| format!("engine.threads={threads}")),
         );
         match (&self.resume, &self.recipe) {
-            (Some(run), _) => Ok(run::resume_config(run, &sets)?),
-            (None, Some(recipe)) => Ok(config::load(recipe, &sets)?),
-            (None, None) => anyhow::bail!("give --recipe FILE, or --resume RUN"),
+            (Some(run), _) => run::resume_config(run, &sets).map_err(usage),
+            // clap has made sure that one of the two is there; an empty name is refused with the names that exist.
+            (None, recipe) => config::load(recipe.as_deref().unwrap_or_default(), &sets)
+                .map_err(|error| usage(error.into())),
         }
     }
 
@@ -152,6 +149,16 @@ impl Args {
             (None, Some(out)) => Target::New(out.clone()),
             (None, None) => Target::New(free_folder(self.recipe.as_deref().unwrap_or("run"))),
         }
+    }
+}
+
+/// A recipe or a setting that cannot be used is a usage error; a run that cannot be read is not.
+fn usage(error: run::TrainError) -> anyhow::Error {
+    match error {
+        run::TrainError::Config(_) | run::TrainError::Fixed(_) => {
+            super::Usage(error.to_string()).into()
+        }
+        _ => error.into(),
     }
 }
 

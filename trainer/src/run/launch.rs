@@ -114,6 +114,7 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
     let model = locate_model(&config.model)?;
     let rewards = RewardClient::new(&config.verifier)?;
     rewards.start(&config.data.dataset, &dataset).await?;
+    progress.say(config.to_toml().trim_end());
     let options = config.engine_options()?;
     let engine = tokio::task::block_in_place(|| Engine::open(&model, options))?;
     progress.say(&describe(&model, &engine));
