@@ -35,7 +35,11 @@ impl Aside {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
         Ok(Self {
-            file: BufWriter::new(builder.tempfile_in(folder)?),
+            file: BufWriter::new(
+                builder
+                    .tempfile_in(folder)
+                    .map_err(|error| no_file_in(folder, &error))?,
+            ),
             path: path.to_owned(),
         })
     }
@@ -53,6 +57,23 @@ impl Aside {
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
     }
+}
+
+/// Says it of the folder that the user named, instead of a partial file that nobody has heard of.
+fn no_file_in(folder: &Path, error: &io::Error) -> io::Error {
+    let reason = if folder.is_dir() {
+        format!(
+            "no file can be made in {}: {}",
+            folder.display(),
+            error.kind()
+        )
+    } else {
+        format!(
+            "there is no folder {}; make it, or name another",
+            folder.display()
+        )
+    };
+    io::Error::new(error.kind(), reason)
 }
 
 impl Write for Aside {

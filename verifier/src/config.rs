@@ -160,7 +160,7 @@ impl Default for CodeConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("the configuration {path} cannot be read: {source}. Check the path given to --config")]
+    #[error("the configuration {path} cannot be read; check the path given to --config")]
     Io {
         /// The file.
         path: PathBuf,
@@ -176,7 +176,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// A key that means nothing.
-    #[error("{place}: there is no key `{key}`{}. `rapid-verifier serve --help` lists the keys", near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("{place}: there is no key `{key}`{}. `rapid-verifier serve --help` lists the keys", near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default())]
     UnknownKey {
         /// The file, or `--set`.
         place: String,

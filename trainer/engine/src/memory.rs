@@ -1,22 +1,95 @@
 //! How much memory the process may count on.
 
-/// Bytes of the machine's memory, or of the control group's limit where that is less; `None` where the system does not say. Unlike what is free at the
-/// moment, it is the same from run to run, and so is what is planned by it.
+use std::fs;
+use std::path::Path;
+
+/// Bytes of the machine's memory, or of the tightest limit of the control groups that the process is in; `None` where the system does not say. Unlike what is
+/// free at the moment, it is the same from run to run, and so is what is planned by it.
 pub(crate) fn total() -> Option<u64> {
-    let machine = std::fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix("MemTotal:"))?;
-            let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-            kilobytes.checked_mul(1024)
-        });
-    let group = [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ]
-    .iter()
-    .find_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok());
-    machine.into_iter().chain(group).min()
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("MemTotal:"))?;
+        let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kilobytes.checked_mul(1024)
+    });
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    machine
+        .into_iter()
+        .chain(limit(&groups, Path::new("/sys/fs/cgroup")))
+        .min()
+}
+
+/// The least limit of the groups in `groups`, as /proc/self/cgroup lists them, and of the groups that those are in. `root` is where their hierarchies are
+/// mounted.
+fn limit(groups: &str, root: &Path) -> Option<u64> {
+    groups
+        .lines()
+        .filter_map(|line| {
+            // "hierarchy:controllers:path", where version 2 has no controllers.
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let (mount, file) = match controllers {
+                "" => (root.to_owned(), "memory.max"),
+                _ if controllers.split(',').any(|name| name == "memory") => {
+                    (root.join("memory"), "memory.limit_in_bytes")
+                }
+                _ => return None,
+            };
+            // In a container the path may be that of outside; what is mounted is then the group itself.
+            Path::new(path)
+                .ancestors()
+                .filter_map(|group| {
+                    let folder = mount.join(group.strip_prefix("/").unwrap_or(group));
+                    let text = fs::read_to_string(folder.join(file)).ok()?;
+                    text.trim().parse().ok()
+                })
+                .min()
+        })
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn the_tightest_of_the_groups_counts() {
+        let root = tree(&[
+            ("user/job/memory.max", "max\n"),
+            ("user/memory.max", "4096\n"),
+            ("other/memory.max", "1\n"),
+        ]);
+        assert_eq!(limit("0::/user/job\n", root.path()), Some(4096));
+        assert_eq!(limit("0::/user/job/../nowhere\n", tree(&[]).path()), None);
+    }
+
+    #[test]
+    fn version_1_has_a_hierarchy_for_memory() {
+        let root = tree(&[
+            ("memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/job/memory.limit_in_bytes", "8192\n"),
+            ("cpu/job/memory.limit_in_bytes", "1\n"),
+        ]);
+        let groups = "4:cpu,cpuacct:/job\n3:hugetlb,memory:/job\n0::/job\n";
+        assert_eq!(limit(groups, root.path()), Some(8192));
+        assert_eq!(
+            limit("3:memory:/docker/3f\n", root.path()),
+            Some(9_223_372_036_854_771_712)
+        );
+    }
+
+    #[test]
+    fn this_machine_says_what_it_has() {
+        assert!(total().is_some_and(|bytes| bytes > 1 << 28));
+    }
 }

@@ -27,6 +27,21 @@ pub enum Device {
     Cuda(usize),
 }
 
+impl Device {
+    /// What the engine would compute with where this is asked for.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] where there is no such device.
+    pub fn available(self) -> Result<&'static str, EngineError> {
+        match self {
+            Device::Auto | Device::Cpu => Ok("cpu"),
+            Device::Cuda(n) => Err(EngineError::Device(format!(
+                "cuda:{n} was asked for, but this version computes on the CPU only; leave the device out, or say cpu"
+            ))),
+        }
+    }
+}
+
 /// What the engine may use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EngineOptions {

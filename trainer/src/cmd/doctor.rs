@@ -84,7 +84,7 @@ impl Check {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut checks = machine::checks(args.device.threads);
+    let mut checks = machine::checks(&args.device);
     checks.extend(services::artifacts());
     if let Some(url) = &args.verifier {
         checks.extend(super::block_on(async {

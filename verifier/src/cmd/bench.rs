@@ -1,16 +1,17 @@
 //! `rapid-verifier bench`.
 
 use std::hint::black_box;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use datasets::TaskSpec;
+use datasets::{Dataset, TaskSpec};
 use serde_json::json;
 use verifier::grade::math::{Extraction, grade};
 use verifier::registry::Registry;
-use verifier::score::{Sample, judge_samples};
+use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::setup;
 
 use super::{ConfigArgs, progress_bar};
@@ -20,7 +21,8 @@ use super::{ConfigArgs, progress_bar};
 #[command(after_help = "Examples:
   rapid-verifier bench math
   rapid-verifier bench code --json
-  rapid-verifier bench code --dataset mbppplus --data-dir data")]
+  rapid-verifier bench code --dataset mbppplus --data-dir data --exclude 599
+  rapid-verifier bench code --dataset mbppplus --data-dir data --samples samples.jsonl")]
 pub(crate) struct Args {
     /// Which grader
     what: What,
@@ -29,6 +31,12 @@ pub(crate) struct Args {
     /// Tasks to measure with [default: starter-math or starter-code]
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
+    /// Programs to judge, in the form that `score` takes [default: each task's own solution]
+    #[arg(long, value_name = "FILE")]
+    samples: Option<PathBuf>,
+    /// Tasks to leave out
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    exclude: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -102,7 +110,7 @@ fn math(args: &Args) -> anyhow::Result<serde_json::Value> {
     )
 }
 
-/// Each task's own solution, judged once through the pool with nothing cached but the expected values.
+/// Programs judged once through the pool, with nothing cached but the expected values.
 fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let mut config = args.config.resolve()?;
     config.cache.disk = false;
@@ -111,43 +119,38 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
         config.data_dir.as_deref(),
     )?;
     let name = dataset.name.clone();
-    let samples = |mark: &str| -> Vec<Sample> {
-        dataset
-            .train
-            .iter()
-            .chain(&dataset.eval)
-            .filter_map(|task| match &task.spec {
-                TaskSpec::Code(code) => {
-                    let completion = format!("{mark}{}", code.canonical.as_ref()?);
-                    Some(Sample {
-                        task: task.id.clone(),
-                        prompt: String::new(),
-                        completion,
-                    })
-                }
-                _ => None,
-            })
-            .collect()
-    };
-    // The comment makes another completion, so that the second round is not answered from the cache.
-    let (first, second) = (samples(""), samples("# measured\n"));
+    let programs: Vec<Sample> = match &args.samples {
+        Some(path) => read_samples(path, &dataset)?,
+        None => solutions(&dataset),
+    }
+    .into_iter()
+    .filter(|program| !args.exclude.iter().any(|id| is_task(&program.task, id)))
+    .collect();
     anyhow::ensure!(
-        !first.is_empty(),
+        !programs.is_empty(),
         "the data set `{name}` has no code tasks with a solution to measure with"
     );
-    config.limits.queue = config.limits.queue.max(first.len());
+    // The comment makes other completions, so that the measured round is not answered from the cache.
+    let mut first = solutions(&dataset);
+    first.retain(|own| programs.iter().any(|program| program.task == own.task));
+    for own in &mut first {
+        own.completion.push_str("\n# makes the expected values");
+    }
+    config.limits.queue = config.limits.queue.max(first.len()).max(programs.len());
     let mut registry = Registry::default();
-    registry.add(dataset.clone());
+    registry.add(dataset);
+    let started = Instant::now();
     let (service, open) = setup::with_registry(&config, None, registry, None)?;
     service.prepare(open);
+    let start_seconds = started.elapsed().as_secs_f64();
     let runtime =
         tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
-    let bar = progress_bar(2 * first.len());
-    // Makes the expected values.
+    let bar = progress_bar(first.len() + programs.len());
     runtime.block_on(judge_samples(&service, &first, || bar.inc(1)));
-    let started = Instant::now();
-    let judgements = runtime.block_on(judge_samples(&service, &second, || bar.inc(1)));
+    let (started, processor) = (Instant::now(), processor_seconds());
+    let judgements = runtime.block_on(judge_samples(&service, &programs, || bar.inc(1)));
     let seconds = started.elapsed().as_secs_f64();
+    let processor = processor_seconds() - processor;
     bar.finish_and_clear();
     if let Some(unavailable) = judgements
         .iter()
@@ -159,20 +162,70 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
             unavailable.detail["reason"].as_str().unwrap_or_default()
         );
     }
-    let mut times: Vec<f64> = judgements
+    let mut times: Vec<(f64, &str)> = judgements
         .iter()
-        .map(|judgement| judgement.elapsed_ms)
+        .zip(&programs)
+        .map(|(judgement, program)| (judgement.elapsed_ms, program.task.as_str()))
         .collect();
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize].0;
+    let slowest: serde_json::Map<String, serde_json::Value> = times
+        .iter()
+        .rev()
+        .take(SLOWEST)
+        .map(|(ms, task)| ((*task).to_owned(), json!(ms)))
+        .collect();
     Ok(json!({
         "dataset": name,
         "workers": setup::workers(&config),
+        "start_seconds": rounded(start_seconds),
         "programs": judgements.len(),
         "correct": judgements.iter().filter(|judgement| judgement.reward == Some(1.0)).count(),
-        "programs_per_second": (judgements.len() as f64 / seconds * 10.0).round() / 10.0,
+        "seconds": rounded(seconds),
+        "processor_seconds": rounded(processor),
+        "programs_per_second": rounded(judgements.len() as f64 / seconds),
         "median_ms": at(0.5),
         "p90_ms": at(0.9),
-        "slowest_ms": at(1.0),
+        "slowest_ms": slowest,
     }))
+}
+
+/// Slowest programs that are named.
+const SLOWEST: usize = 8;
+
+fn solutions(dataset: &Dataset) -> Vec<Sample> {
+    dataset
+        .train
+        .iter()
+        .chain(&dataset.eval)
+        .filter_map(|task| match &task.spec {
+            TaskSpec::Code(code) => Some(Sample {
+                task: task.id.clone(),
+                prompt: String::new(),
+                completion: code.canonical.clone()?,
+            }),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Whether `id` names a task: whole, or by its last part.
+fn is_task(task: &str, id: &str) -> bool {
+    task == id || task.rsplit('/').next() == Some(id)
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+/// Processor time of all threads of this process so far, in steps of 10 ms; 0 where the system does not say.
+fn processor_seconds() -> f64 {
+    let ticks = || -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+        // The name, in parentheses, may hold anything; user and system time are the 14th and 15th field.
+        let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut next = || fields.next()?.parse::<u64>().ok();
+        Some(next()? + next()?)
+    };
+    ticks().unwrap_or(0) as f64 / 100.0
 }

@@ -95,14 +95,7 @@ pub(super) fn start(
 }
 
 fn open(path: &Path, options: &EngineOptions) -> Result<(Model, Opened), EngineError> {
-    match options.device {
-        Device::Auto | Device::Cpu => {}
-        Device::Cuda(n) => {
-            return Err(EngineError::Device(format!(
-                "cuda:{n} was asked for, but this version computes on the CPU only; leave the device out, or say cpu"
-            )));
-        }
-    }
+    options.device.available()?;
     let backend = backend::cpu::open(options.threads)?;
     let Loaded {
         config,

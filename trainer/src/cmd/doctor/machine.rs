@@ -5,12 +5,14 @@ use std::fs;
 use datasets::fetch;
 
 use super::Check;
+use crate::cmd::args::DeviceArgs;
+use crate::cmd::paragraph;
 
 /// Training a model of 135 million weights in f32 takes about this much: weights, gradients, moments, activations.
 const COMFORTABLE_GIB: f64 = 4.0;
 
-pub(super) fn checks(threads: Option<usize>) -> Vec<Check> {
-    let mut checks = vec![processor(), thread_count(threads)];
+pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
+    let mut checks = vec![processor(), device(args), thread_count(args.threads)];
     checks.extend(memory());
     checks.push(cache_folder());
     checks
@@ -35,6 +37,20 @@ fn processor() -> Check {
             format!("{name} ({})", features.join(", "))
         },
     )
+}
+
+fn device(args: &DeviceArgs) -> Check {
+    let found = args
+        .options()
+        .and_then(|options| Ok(options.device.available()?));
+    match found {
+        Ok(name) => Check::ok("device", name),
+        Err(error) => Check::fail(
+            "device",
+            paragraph(&error),
+            "give --device cpu, or leave it out",
+        ),
+    }
 }
 
 /// Those of the instruction sets that matter which this processor has.
