@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
-use super::{Completion, Device, EngineOptions, GenerateRequest, ModelInfo};
+use super::{Completion, EngineOptions, GenerateRequest, ModelInfo};
 use crate::backend;
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits};
