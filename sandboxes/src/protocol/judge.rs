@@ -197,7 +197,12 @@ mod tests {
 
     #[test]
     fn a_request_out_of_turn_stops_the_judge() {
-        for requests in [&["V1"][..], &["J", "N"], &["J", "L", "C[]"], &["J", "L", "N", "N"]] {
+        for requests in [
+            &["V1"][..],
+            &["J", "N"],
+            &["J", "L", "C[]"],
+            &["J", "L", "N", "N"],
+        ] {
             let mut judge = judge(&["one"]);
             let (last, before) = requests.split_last().unwrap();
             for request in before {

@@ -155,3 +155,43 @@ fn a_number_of_many_digits_comes_back_whatever_the_interpreters_own_limit_is() {
     );
     assert!(result("def f(): return str(10**5000)").starts_with("ValueError: Exceeds the limit"));
 }
+
+/// Long lists of rows take another way out, which must say the same.
+#[test]
+fn a_long_list_says_what_its_elements_say() {
+    let source = r##"
+class Row(tuple):
+    def __iter__(self): raise SystemExit
+class Text(str):
+    def __str__(self): return 'overridden'
+ROWS = {
+    'tuples': [('a', '"],["', '\\', '\x00\x7f\n'), ('"',), ('[', ']', '{}'), (Text('base'), '')],
+    'lists': [['a', '"],["', '\\'], ['\\"],["']],
+    'mixed': [('a',), ['a']],
+    'empty': [('a',), ()],
+    'numbers': [('a', 1), ('b', 2.5, None, True)],
+    'nested': [('a', ('b',)), ('c', ['d', {'e': 1}])],
+    'odd': [('a', '\ud800'), ('é', '😀')],
+    'subclass': [('a',), Row(('b', 'c'))],
+}
+def f(kind, index):
+    rows = ROWS[kind]
+    return rows[index] if index >= 0 else rows * 1500
+"##;
+    let one = |kind: &str, index: i32| -> Option<String> {
+        let run = run(source, &[&format!("[\"{kind}\",{index}]")]);
+        match &run.calls[0] {
+            Call::Returned(value) => Some(value.clone()),
+            Call::Raised { kind, .. } if kind == "IndexError" => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    for kind in [
+        "tuples", "lists", "mixed", "empty", "numbers", "nested", "odd", "subclass",
+    ] {
+        let elements: Vec<String> = (0..).map_while(|index| one(kind, index)).collect();
+        assert!(elements.len() > 1);
+        let whole = vec![elements.join(","); 1500].join(",");
+        assert_eq!(one(kind, -1).unwrap(), format!("[{whole}]"), "{kind}");
+    }
+}
