@@ -51,13 +51,6 @@ class ScannerSettings:
 scan = _json.make_scanner(ScannerSettings)
 
 
-def refuse(value):
-    raise TypeError
-
-
-write_texts = _json.make_encoder(None, refuse, quote, None, ":", ",", False, False, True)
-
-
 class TooLarge(Exception):
     """The encoding is longer or deeper than the limit."""
 
@@ -91,26 +84,32 @@ def type_name(value):
 
 
 def rows_of_text(rows):
-    """The elements of a list, with commas between, where they are tuples of text throughout, or lists of text; else `None`. `json`'s encoder in C is several
-    times as fast as we are, but knows no tuples and asks the methods of subclasses, so it gets only what has neither."""
+    """The elements of a list, with commas between, where they are tuples of text throughout, or lists of text, and no character is to be escaped; else
+    `None`. The interpreter's own loops do all the work here, which is ten times as fast as a call for each piece of text."""
     kinds = set(map(id, map(type, rows)))
-    if kinds != TUPLES and kinds != LISTS:
+    if kinds == {TUPLE}:
+        opening, closing = '{"$tuple":["', '"]}'
+    elif kinds == {LIST}:
+        opening, closing = '["', '"]'
+    else:
         return None
     lengths = [*map(len, rows)]
     if min(lengths) == 0 or sum(lengths) > MOST:
         return None
     try:
         # Reads the data of text and of its subclasses, and raises a `TypeError` where a row has anything else.
-        if sum(map(len, map("".join, rows))) > MOST:
-            return None
+        texts = [*map("".join, rows)]
     except TypeError:
         return None
-    text = "".join(write_texts(rows, 0))[1:-1]
-    # Within text, a quotation mark follows a backslash, so that these marks stand between two rows and nowhere else.
-    return text if kinds == LISTS else '{"$tuple":' + text.replace('"],["', '"]},{"$tuple":["') + "}"
+    if sum(map(len, texts)) > MOST:
+        return None
+    text = "".join(texts)
+    if not text.isascii() or len(quote(text)) != len(text) + 2:
+        return None
+    return opening + (closing + "," + opening).join(map('","'.join, rows)) + closing
 
 
-TUPLES, LISTS = {id(tuple)}, {id(list)}
+LIST, TUPLE = id(list), id(tuple)
 
 
 class Encoder:
@@ -175,7 +174,7 @@ class Encoder:
                     self.put(",")
                 some = items[start : start + SLICE]
                 text = rows_of_text(some) if depth < DEPTH else None
-                if text is None or not text.isascii():
+                if text is None:
                     self.elements(some, depth)
                 else:
                     self.put(text)
