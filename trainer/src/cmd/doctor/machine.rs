@@ -48,7 +48,7 @@ fn device(args: &DeviceArgs) -> Check {
         Err(error) => Check::fail(
             "device",
             paragraph(&error),
-            "give --device cpu, or leave it out",
+            "rapid doctor --device cpu",
         ),
     }
 }
