@@ -2,11 +2,11 @@
 
 use wasmtime::{Caller, Linker};
 
-use super::candidate::Candidate;
-use super::judge::Judge;
+use super::judging::Judging;
 use super::stop::Stop;
 use super::wasi::charge;
 use super::world::World;
+use crate::protocol::Candidate;
 
 /// Who answers a guest.
 pub(super) enum Door {
@@ -15,15 +15,15 @@ pub(super) enum Door {
     /// The guest runs a candidate's program.
     Candidate(Box<Candidate>),
     /// The guest runs tests.
-    Judge(Box<Judge>),
+    Judge(Box<Judging>),
 }
 
 impl Door {
     async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
         match self {
             Door::Closed => Err(Stop::Protocol("a request where nobody answers")),
-            Door::Candidate(candidate) => candidate.answer(request),
-            Door::Judge(judge) => judge.answer(request).await,
+            Door::Candidate(candidate) => Ok(candidate.answer(request)?),
+            Door::Judge(judging) => judging.answer(request).await,
         }
     }
 
@@ -32,7 +32,7 @@ impl Door {
         match self {
             Door::Closed => 0,
             Door::Candidate(candidate) => candidate.longest(),
-            Door::Judge(judge) => judge.longest(),
+            Door::Judge(judging) => judging.judge.longest(),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Instance, InstancePre, Memory, Store, TypedFunc};
 
-use super::candidate::Candidate;
 use super::door::Door;
 use super::stop::Stop;
 use super::world::World;
 use crate::SandboxError;
+use crate::protocol::Candidate;
 
 /// Fuel between two looks at the wall clock: some tens of milliseconds.
 const SLICE: u64 = 100_000_000;

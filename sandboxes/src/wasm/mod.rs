@@ -2,16 +2,14 @@
 //!
 //! The interpreter is warmed once (`warm`) and compiled once (`compiled`); each run is then a fresh copy-on-write instance (`guest`) in a
 //! world of its own (`world`, `wasi`), which talks to the host through one door (`door`) in a conversation that the host leads
-//! (`candidate`, `judge`). The other end of that conversation is the harness, `wasm/*.py`.
+//! (`crate::protocol`, `judging`). The other end of that conversation is the harness, `guest/*.py`.
 
-mod arguments;
 mod artifact;
-mod candidate;
 mod compiled;
 mod door;
 mod engine;
 mod guest;
-mod judge;
+mod judging;
 mod run;
 mod stop;
 mod warm;
@@ -27,16 +25,9 @@ use wasmtime::{Engine, InstancePre, Linker, Module};
 use self::artifact::Artifact;
 use self::compiled::Compiled;
 use self::world::World;
+use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Identity, SandboxError};
 
-/// The guest's side of the conversation.
-const HARNESS: &str = concat!(
-    include_str!("../../wasm/values.py"),
-    "\n",
-    include_str!("../../wasm/conversation.py"),
-    "\n",
-    include_str!("../../wasm/judge.py"),
-);
 /// What a turn of a warmed guest runs.
 const TURN: &str = "_rapid()";
 /// What verdicts depend on besides the artifact and the harness: fuel's prices are wasmtime's, the world is `wasi`'s.
@@ -64,7 +55,7 @@ impl WasmSandbox {
         let engine = engine::metered().map_err(|error| unusable(&error))?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(artifact.digest().as_bytes());
-        for part in [HARNESS, warm::WARM, HOST] {
+        for part in [HARNESS, IMPORTS, warm::WARM, HOST] {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }

@@ -1,13 +1,12 @@
 //! One run: from a program to what happened.
 
-use super::arguments;
-use super::candidate::Candidate;
 use super::door::Door;
 use super::guest::{Guest, drive};
-use super::judge::Judge;
+use super::judging::Judging;
 use super::stop::Stop;
 use super::world::World;
 use super::{TURN, WasmSandbox};
+use crate::protocol::{Candidate, Judge, arguments};
 use crate::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError};
 
 impl Sandbox for WasmSandbox {
@@ -16,13 +15,7 @@ impl Sandbox for WasmSandbox {
     }
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        for (index, call) in program.calls.iter().enumerate() {
-            arguments::check(call).map_err(|problem| {
-                SandboxError::Unusable(format!(
-                    "the arguments of call {index} cannot be sent ({problem}); correct the task"
-                ))
-            })?;
-        }
+        arguments::check_calls(program.calls)?;
         drive(limits.backstop, async {
             let mut guest = self
                 .start(
@@ -60,13 +53,17 @@ impl Sandbox for WasmSandbox {
             if loaded != End::Completed {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
-            let judge = Judge::new(candidate, program.entry_point, prelude, tests, limits);
-            let mut guest = self.start(Door::Judge(Box::new(judge)), limits).await?;
+            let judging = Judging {
+                judge: Judge::new(program.entry_point, prelude, tests, limits),
+                candidate,
+            };
+            let mut guest = self.start(Door::Judge(Box::new(judging)), limits).await?;
             let outcome = guest.turn(TURN).await;
             let (fuel, peak) = (guest.used(), guest.world().room.peak());
-            let Door::Judge(judge) = &mut guest.world().door else {
+            let Door::Judge(judging) = &mut guest.world().door else {
                 return Err(broken(&Stop::Protocol("no judge's instance")));
             };
+            let judge = &mut judging.judge;
             let end = match (judge.unloadable(), outcome) {
                 (Some((kind, message)), _) => End::Unloadable { kind, message },
                 (None, _) if judge.completed() => End::Completed,
@@ -75,7 +72,7 @@ impl Sandbox for WasmSandbox {
                 (None, Err(stop)) => stop.end(),
             };
             let calls = judge.take_results();
-            let mut run = report(judge.candidate(), calls, end);
+            let mut run = report(&mut judging.candidate, calls, end);
             run.fuel = run.fuel.saturating_add(fuel);
             run.peak_memory = run.peak_memory.max(peak);
             Ok(run)

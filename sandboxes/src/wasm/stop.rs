@@ -3,6 +3,7 @@
 use wasmtime::Trap;
 
 use crate::End;
+use crate::protocol::Broken;
 
 /// Carried through wasmtime as an error by the host functions, and made from its traps.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -25,6 +26,15 @@ pub(super) enum Stop {
     /// Another trap, by its name.
     #[error("{0}")]
     Trap(String),
+}
+
+impl From<Broken> for Stop {
+    fn from(broken: Broken) -> Stop {
+        match broken {
+            Broken::Protocol(what) => Stop::Protocol(what),
+            Broken::Task(problem) => Stop::Task(problem),
+        }
+    }
 }
 
 impl Stop {

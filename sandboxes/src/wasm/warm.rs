@@ -9,8 +9,9 @@ use wasmtime_wizer::{WasmtimeWizer, Wizer};
 use super::door::{self, Door};
 use super::guest::{Guest, drive};
 use super::world::World;
-use super::{HARNESS, engine, wasi};
+use super::{engine, wasi};
 use crate::Limits;
+use crate::protocol::{HARNESS, IMPORTS};
 
 /// Run once, before the snapshot.
 pub(super) const WARM: &str = include_str!("../../wasm/warm.py");
@@ -63,11 +64,11 @@ pub(super) fn snapshot(
     drive(PATIENCE, work)?
 }
 
-/// [`WARM`] with the harness's source in it.
+/// The imports and [`WARM`], with the harness's source in it.
 fn source() -> String {
     // A JSON string of ASCII is a Python literal too.
     let harness = serde_json::to_string(HARNESS).expect("strings always have a JSON form");
-    format!("HARNESS = {harness}\n{WARM}")
+    format!("HARNESS = {harness}\n{IMPORTS}\n{WARM}")
 }
 
 #[cfg(test)]
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guests_source_is_ascii_so_that_its_json_form_is_a_python_literal() {
-        assert!(HARNESS.is_ascii() && WARM.is_ascii());
+    fn what_is_run_before_the_snapshot_is_ascii() {
+        assert!(source().is_ascii());
     }
 }

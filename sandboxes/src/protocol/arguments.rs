@@ -2,8 +2,24 @@
 
 use serde_json::Value;
 
+use crate::SandboxError;
+
+/// Whether the arguments of each call can be sent.
+///
+/// # Errors
+/// [`SandboxError::Unusable`]: the task is wrong.
+pub(crate) fn check_calls(calls: &[String]) -> Result<(), SandboxError> {
+    calls.iter().enumerate().try_for_each(|(index, call)| {
+        check(call).map_err(|problem| {
+            SandboxError::Unusable(format!(
+                "the arguments of call {index} cannot be sent ({problem}); correct the task"
+            ))
+        })
+    })
+}
+
 /// Whether `text` is a JSON array of encoded values; what is wrong with it, if not.
-pub(super) fn check(text: &str) -> Result<(), String> {
+fn check(text: &str) -> Result<(), String> {
     match serde_json::from_str(text) {
         Ok(Value::Array(items)) => items.iter().try_for_each(value),
         Ok(_) => Err("not an array".to_owned()),

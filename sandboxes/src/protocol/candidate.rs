@@ -9,11 +9,9 @@ use std::collections::VecDeque;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
-use super::stop::Stop;
+use super::{Broken, SLACK};
 use crate::{Call, Limits, Program};
 
-/// Room for what a request says besides values.
-const SLACK: usize = 64 << 10;
 /// Nesting of a value's JSON: what common parsers accept.
 const DEPTH: usize = 120;
 /// All values of one run together, in values of the largest size.
@@ -41,7 +39,7 @@ enum State {
 }
 
 /// One conversation.
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     job: Vec<u8>,
     state: State,
     /// Calls not yet handed out.
@@ -58,7 +56,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// A conversation about `program` and its calls.
-    pub(super) fn new(program: &Program<'_>, limits: &Limits) -> Candidate {
+    pub(crate) fn new(program: &Program<'_>, limits: &Limits) -> Candidate {
         let longest = limits.value;
         Candidate {
             job: job("call", program.source, program.entry_point, limits.value),
@@ -73,7 +71,7 @@ impl Candidate {
     }
 
     /// A conversation in which calls come one at a time ([`Candidate::expect`]) and each result carries the arguments as the call left them.
-    pub(super) fn serving(program: &Program<'_>, limits: &Limits) -> Candidate {
+    pub(crate) fn serving(program: &Program<'_>, limits: &Limits) -> Candidate {
         Candidate {
             job: job("serve", program.source, program.entry_point, limits.value),
             state: State::Fresh,
@@ -88,27 +86,27 @@ impl Candidate {
     }
 
     /// Whether every call that was given has been answered.
-    pub(super) fn completed(&self) -> bool {
+    pub(crate) fn completed(&self) -> bool {
         self.state == State::Ended && self.calls.is_empty()
     }
 
     /// Why the program could not be loaded: the exception's type and message.
-    pub(super) fn unloadable(&self) -> Option<(String, String)> {
+    pub(crate) fn unloadable(&self) -> Option<(String, String)> {
         self.unloadable.clone()
     }
 
     /// The results so far.
-    pub(super) fn take_results(&mut self) -> Vec<Call> {
+    pub(crate) fn take_results(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.results)
     }
 
     /// Gives one more call to a serving conversation.
     ///
     /// # Errors
-    /// [`Stop::Protocol`] where the last turn was broken off.
-    pub(super) fn expect(&mut self, call: String) -> Result<(), Stop> {
+    /// [`Broken::Protocol`] where the last turn was broken off.
+    pub(crate) fn expect(&mut self, call: String) -> Result<(), Broken> {
         if !self.completed() || self.unloadable.is_some() {
-            return Err(Stop::Protocol("a turn that was broken off"));
+            return Err(Broken::Protocol("a turn that was broken off"));
         }
         self.calls.push_back(call);
         self.results.clear();
@@ -116,16 +114,16 @@ impl Candidate {
         Ok(())
     }
 
-    pub(super) fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         self.longest.saturating_add(SLACK)
     }
 
     /// # Errors
-    /// [`Stop::Protocol`] at a request that is out of turn or malformed.
-    pub(super) fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
+    /// [`Broken::Protocol`] at a request that is out of turn or malformed.
+    pub(crate) fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Broken> {
         let (&letter, payload) = request
             .split_first()
-            .ok_or(Stop::Protocol("an empty request"))?;
+            .ok_or(Broken::Protocol("an empty request"))?;
         match (self.state, letter) {
             (State::Fresh, b'J') => {
                 self.state = State::Loading;
@@ -154,7 +152,7 @@ impl Candidate {
                 self.close(Call::Raised { kind, message });
             }
             (State::InCall, b'T') => self.close(Call::TooLarge),
-            _ => return Err(Stop::Protocol("a request out of turn")),
+            _ => return Err(Broken::Protocol("a request out of turn")),
         }
         Ok(Vec::new())
     }
@@ -192,7 +190,7 @@ impl Pieces {
         }
     }
 
-    fn finish(self) -> Result<Call, Stop> {
+    fn finish(self) -> Result<Call, Broken> {
         match self.hasher {
             Some(hasher) => Ok(Call::Returned(format!(
                 "{{\"$digest\":\"{} bytes, BLAKE3 {}\"}}",
@@ -205,7 +203,7 @@ impl Pieces {
 }
 
 /// The JSON of a job.
-pub(super) fn job(mode: &'static str, source: &str, entry_point: &str, value: usize) -> Vec<u8> {
+pub(crate) fn job(mode: &'static str, source: &str, entry_point: &str, value: usize) -> Vec<u8> {
     serde_json::to_vec(&Job {
         mode,
         source,
@@ -216,19 +214,19 @@ pub(super) fn job(mode: &'static str, source: &str, entry_point: &str, value: us
 }
 
 /// A value's JSON, checked for being JSON of bounded depth. What it says is checked by who reads it.
-pub(super) fn value(payload: &[u8]) -> Result<Call, Stop> {
+pub(crate) fn value(payload: &[u8]) -> Result<Call, Broken> {
     let text =
-        std::str::from_utf8(payload).map_err(|_| Stop::Protocol("a value that is not text"))?;
+        std::str::from_utf8(payload).map_err(|_| Broken::Protocol("a value that is not text"))?;
     if depth(payload) > DEPTH || serde_json::from_str::<IgnoredAny>(text).is_err() {
-        return Err(Stop::Protocol("a value that is not JSON"));
+        return Err(Broken::Protocol("a value that is not JSON"));
     }
     Ok(Call::Returned(text.to_owned()))
 }
 
 /// `[type, message]`, each cut to a bounded length.
-pub(super) fn exception(payload: &[u8]) -> Result<(String, String), Stop> {
+pub(crate) fn exception(payload: &[u8]) -> Result<(String, String), Broken> {
     let (mut kind, mut message): (String, String) = serde_json::from_slice(payload)
-        .map_err(|_| Stop::Protocol("an exception without type and message"))?;
+        .map_err(|_| Broken::Protocol("an exception without type and message"))?;
     for text in [&mut kind, &mut message] {
         text.truncate(text.floor_char_boundary(MESSAGE));
     }
@@ -312,7 +310,7 @@ mod tests {
                 talk.answer(request.as_bytes()).unwrap();
             }
             assert!(
-                matches!(talk.answer(last.as_bytes()), Err(Stop::Protocol(_))),
+                matches!(talk.answer(last.as_bytes()), Err(Broken::Protocol(_))),
                 "{requests:?}"
             );
         }

@@ -1,0 +1,212 @@
+//! The host's side of the conversation with a judge's instance: it hands out tests, notes how they end, and carries the tests' calls of
+//! the entry point over to the candidate's instance.
+
+use std::collections::VecDeque;
+
+use super::candidate::{exception, job, value};
+use super::{Broken, SLACK};
+use crate::{Call, Limits};
+
+/// Requests are those of a candidate, and `C` (call the entry point; answered `V`, `E` or `T` as the candidate answered) and `X` (a test
+/// passes something that cannot be sent).
+pub(crate) struct Judge {
+    job: Vec<u8>,
+    state: State,
+    tests: VecDeque<String>,
+    results: Vec<Call>,
+    longest: usize,
+    /// Whether the tests have called the program.
+    called: bool,
+    unloadable: Option<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Fresh,
+    Loading,
+    Ready,
+    Testing,
+    Ended,
+}
+
+/// What a judge's request asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Nothing but this answer.
+    Answer(Vec<u8>),
+    /// One call of the entry point, with these arguments, in the candidate's instance; [`carried`] makes the answer of its result.
+    Call(String),
+}
+
+impl Judge {
+    /// A conversation about `tests`.
+    pub(crate) fn new(
+        entry_point: &str,
+        prelude: &str,
+        tests: &[String],
+        limits: &Limits,
+    ) -> Judge {
+        Judge {
+            job: job("test", prelude, entry_point, limits.value),
+            state: State::Fresh,
+            tests: tests.iter().cloned().collect(),
+            results: Vec::new(),
+            longest: limits.value.saturating_mul(2).saturating_add(SLACK),
+            called: false,
+            unloadable: None,
+        }
+    }
+
+    pub(crate) fn completed(&self) -> bool {
+        self.state == State::Ended && self.tests.is_empty()
+    }
+
+    /// What the prelude raised after it had called the program: the program's fault as likely as the task's.
+    pub(crate) fn unloadable(&self) -> Option<(String, String)> {
+        self.unloadable.clone()
+    }
+
+    pub(crate) fn take_results(&mut self) -> Vec<Call> {
+        std::mem::take(&mut self.results)
+    }
+
+    /// Bytes that a request may have.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// # Errors
+    /// Why the judge must stop: it broke the protocol, or the task's own code does not work here.
+    pub(crate) fn answer(&mut self, request: &[u8]) -> Result<Reply, Broken> {
+        let (&letter, payload) = request
+            .split_first()
+            .ok_or(Broken::Protocol("an empty request"))?;
+        match (self.state, letter) {
+            (State::Fresh, b'J') => {
+                self.state = State::Loading;
+                return Ok(Reply::Answer(std::mem::take(&mut self.job)));
+            }
+            (State::Loading, b'L') => self.state = State::Ready,
+            (State::Loading, b'U') => {
+                let (kind, message) = exception(payload)?;
+                if !self.called {
+                    return Err(Broken::Task(format!(
+                        "the task's own test code does not load ({kind}: {message}); correct the task"
+                    )));
+                }
+                self.unloadable = Some((kind, message));
+                self.state = State::Ended;
+            }
+            (State::Ready, b'N') => match self.tests.pop_front() {
+                Some(test) => {
+                    self.state = State::Testing;
+                    return Ok(Reply::Answer(test.into_bytes()));
+                }
+                None => self.state = State::Ended,
+            },
+            (State::Testing, b'V') => self.close(value(payload)?),
+            (State::Testing, b'E') => {
+                let (kind, message) = exception(payload)?;
+                self.close(Call::Raised { kind, message });
+            }
+            (State::Loading | State::Testing, b'C') => {
+                let Call::Returned(arguments) = value(payload)? else {
+                    return Err(Broken::Protocol("a call without arguments"));
+                };
+                self.called = true;
+                return Ok(Reply::Call(arguments));
+            }
+            (_, b'X') => {
+                let (kind, _) = exception(payload)?;
+                return Err(Broken::Task(format!(
+                    "the task's test code passes a value of type {kind} to the program, which cannot be sent to another instance; give the task arguments \
+                     of built-in types"
+                )));
+            }
+            _ => return Err(Broken::Protocol("a request out of turn")),
+        }
+        Ok(Reply::Answer(Vec::new()))
+    }
+
+    fn close(&mut self, call: Call) {
+        self.results.push(call);
+        self.state = State::Ready;
+    }
+}
+
+/// The answer to a call of the entry point: what became of it in the candidate's instance.
+///
+/// # Errors
+/// [`Broken::Protocol`] where the candidate gave no answer.
+pub(crate) fn carried(result: Option<Call>) -> Result<Vec<u8>, Broken> {
+    match result {
+        Some(Call::Returned(text)) => Ok([b"V", text.as_bytes()].concat()),
+        Some(Call::Raised { kind, message }) => {
+            let body =
+                serde_json::to_vec(&[kind, message]).expect("strings always have a JSON form");
+            Ok([b"E", &body[..]].concat())
+        }
+        Some(Call::TooLarge) => Ok(b"T".to_vec()),
+        None => Err(Broken::Protocol("a turn without an answer")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(tests: &[&str]) -> Judge {
+        let tests: Vec<String> = tests.iter().map(|&test| test.to_owned()).collect();
+        Judge::new("f", "", &tests, &Limits::default())
+    }
+
+    fn answer(text: &str) -> Result<Reply, Broken> {
+        Ok(Reply::Answer(text.as_bytes().to_vec()))
+    }
+
+    #[test]
+    fn tests_are_handed_out_in_order_and_their_calls_are_carried_over() {
+        let mut judge = judge(&["one", "two"]);
+        assert!(judge.answer(b"J").is_ok());
+        assert_eq!(judge.answer(b"L"), answer(""));
+        assert_eq!(judge.answer(b"N"), answer("one"));
+        assert_eq!(
+            judge.answer(b"C[[1],{}]"),
+            Ok(Reply::Call("[[1],{}]".to_owned()))
+        );
+        assert_eq!(judge.answer(b"Vnull"), answer(""));
+        assert_eq!(judge.answer(b"N"), answer("two"));
+        assert_eq!(judge.answer(b"E[\"AssertionError\",\"\"]"), answer(""));
+        assert_eq!(judge.answer(b"N"), answer(""));
+        assert!(judge.completed());
+        assert_eq!(judge.take_results().len(), 2);
+    }
+
+    #[test]
+    fn a_prelude_that_fails_is_the_tasks_fault_until_it_has_called_the_program() {
+        let failed = b"U[\"ValueError\",\"x\"]";
+        let mut alone = judge(&["one"]);
+        alone.answer(b"J").unwrap();
+        assert!(matches!(alone.answer(failed), Err(Broken::Task(_))));
+        let mut after = judge(&["one"]);
+        after.answer(b"J").unwrap();
+        after.answer(b"C[[],{}]").unwrap();
+        after.answer(failed).unwrap();
+        assert!(after.unloadable().is_some() && !after.completed());
+    }
+
+    #[test]
+    fn a_request_out_of_turn_stops_the_judge() {
+        for requests in [&["V1"][..], &["J", "N"], &["J", "L", "C[]"], &["J", "L", "N", "N"]] {
+            let mut judge = judge(&["one"]);
+            let (last, before) = requests.split_last().unwrap();
+            for request in before {
+                judge.answer(request.as_bytes()).unwrap();
+            }
+            assert!(
+                matches!(judge.answer(last.as_bytes()), Err(Broken::Protocol(_))),
+                "{requests:?}"
+            );
+        }
+    }
+}

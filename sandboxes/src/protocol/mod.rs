@@ -1,0 +1,47 @@
+//! The conversation between a host and the interpreter that runs a program: what every sandbox shares.
+//!
+//! The guest asks, the host answers; how requests and answers travel is each sandbox's own. `candidate` and `judge` are the host's side,
+//! `guest/*.py` the interpreter's. `arguments` checks what the host is about to send.
+
+pub(crate) mod arguments;
+pub(crate) mod candidate;
+pub(crate) mod judge;
+
+pub(crate) use candidate::Candidate;
+pub(crate) use judge::{Judge, Reply};
+
+/// The interpreter's side: three files that are executed as one.
+pub(crate) const HARNESS: &str = concat!(
+    include_str!("../../guest/values.py"),
+    "\n",
+    include_str!("../../guest/conversation.py"),
+    "\n",
+    include_str!("../../guest/judge.py"),
+);
+
+/// What every warm interpreter has imported.
+pub(crate) const IMPORTS: &str = include_str!("../../guest/imports.py");
+
+/// Room for what a request says besides values, in bytes.
+const SLACK: usize = 64 << 10;
+
+/// Why a conversation cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The guest said something that the harness never says.
+    #[error("the program broke the protocol: {0}")]
+    Protocol(&'static str),
+    /// The task's own test code cannot be run here; says nothing about the candidate.
+    #[error("{0}")]
+    Task(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guests_source_is_ascii_so_that_its_json_form_is_a_python_literal() {
+        assert!(HARNESS.is_ascii() && IMPORTS.is_ascii());
+    }
+}

@@ -1,0 +1,32 @@
+//! The tests' instance together with the candidate's: what answers a judge's guest.
+
+use super::TURN;
+use super::guest::Guest;
+use super::stop::Stop;
+use crate::protocol::judge::carried;
+use crate::protocol::{Judge, Reply};
+
+/// A conversation with the tests' instance, over a candidate's instance that has loaded its program.
+pub(super) struct Judging {
+    pub(super) judge: Judge,
+    pub(super) candidate: Guest,
+}
+
+impl Judging {
+    /// # Errors
+    /// Why the judge must stop: the candidate stopped, or the task's own code does not work here.
+    pub(super) async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
+        match self.judge.answer(request)? {
+            Reply::Answer(answer) => Ok(answer),
+            Reply::Call(arguments) => self.call(arguments).await,
+        }
+    }
+
+    /// One call of the entry point: a turn of the candidate's instance.
+    async fn call(&mut self, arguments: String) -> Result<Vec<u8>, Stop> {
+        self.candidate.conversation()?.expect(arguments)?;
+        self.candidate.turn(TURN).await?;
+        let result = self.candidate.conversation()?.take_results().pop();
+        Ok(carried(result)?)
+    }
+}
