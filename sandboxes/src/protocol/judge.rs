@@ -61,6 +61,11 @@ impl Judge {
         self.state == State::Ended && self.tests.is_empty()
     }
 
+    /// Whether the guest has nothing more to ask.
+    pub(crate) fn ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
     /// What the prelude raised after it had called the program: the program's fault as likely as the task's.
     pub(crate) fn unloadable(&self) -> Option<(String, String)> {
         self.unloadable.clone()
@@ -197,7 +202,12 @@ mod tests {
 
     #[test]
     fn a_request_out_of_turn_stops_the_judge() {
-        for requests in [&["V1"][..], &["J", "N"], &["J", "L", "C[]"], &["J", "L", "N", "N"]] {
+        for requests in [
+            &["V1"][..],
+            &["J", "N"],
+            &["J", "L", "C[]"],
+            &["J", "L", "N", "N"],
+        ] {
             let mut judge = judge(&["one"]);
             let (last, before) = requests.split_last().unwrap();
             for request in before {
