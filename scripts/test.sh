@@ -30,7 +30,7 @@ else
   skip "formatting: rustfmt is not installed (rustup component add rustfmt)"
 fi
 if command -v shellcheck >/dev/null; then
-  shellcheck --external-sources scripts/*.sh .ci/run
+  shellcheck --external-sources scripts/*.sh sandboxes/docker/*.sh .ci/run
 else
   skip "the scripts' own lint: shellcheck is not installed (apt-get install shellcheck)"
 fi
@@ -43,6 +43,14 @@ step "artifacts"
 "$target/release/rapid" fetch sandbox:python-wasi
 # Compiles the sandbox's Python once, before tests ask for it side by side.
 "$target/release/rapid-verifier" doctor
+
+step "Docker"
+if bash scripts/docker.sh | tee "$target/docker.log"; then
+  # From here on, a Docker sandbox that does not work is a failure.
+  export RAPID_TEST_DOCKER=required
+else
+  skip "whatever needs Docker: $(tail -n 1 "$target/docker.log")"
+fi
 
 step "lints"
 if component clippy clippy; then

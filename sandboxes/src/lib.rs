@@ -1,5 +1,6 @@
 //! Runs untrusted programs. Knows neither tasks nor rewards: programs and encoded values in, encoded values out.
 
+pub mod docker;
 mod protocol;
 pub mod sandbox;
 pub mod wasm;

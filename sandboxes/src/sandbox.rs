@@ -54,12 +54,13 @@ pub struct Program<'a> {
     pub calls: &'a [String],
 }
 
-/// What one program may use. All are deterministic but `backstop`.
+/// What one program may use. All are deterministic but `backstop`, and, in Docker, `fuel`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Units of wasm fuel (about one a wasm instruction) for the program and all its calls together.
+    /// Units of wasm fuel (about one a wasm instruction) for the program and all its calls together. In Docker, 2 G of them stand for a second of
+    /// processor time.
     pub fuel: u64,
-    /// Bytes of the instance's linear memory.
+    /// Bytes of the instance's memory: the linear memory in wasm, the container's in Docker.
     pub memory: u64,
     /// Bytes of standard output and error that are kept; more is dropped.
     pub output: usize,
@@ -89,9 +90,9 @@ pub struct Run {
     pub calls: Vec<Call>,
     /// How the run ended.
     pub end: End,
-    /// Fuel used, in all.
+    /// Fuel used, in all; in Docker, what the processor time stands for.
     pub fuel: u64,
-    /// Highest size of the linear memory, in bytes.
+    /// Highest size of the linear memory, in bytes; 0 in Docker, where nobody asks.
     pub peak_memory: u64,
     /// The first bytes of what the program wrote to standard output, for people only.
     pub stdout: String,
@@ -128,6 +129,9 @@ pub enum End {
     },
     /// The fuel was used up.
     OutOfFuel,
+    /// The sandbox does not meter, and in two runs on end the clock stopped the program: it had used up the processor time that the fuel stands for, or
+    /// waited for what will never come.
+    OutOfTime,
     /// The memory limit was met.
     OutOfMemory,
     /// The guest left or trapped in some other way (exit, abort, stack overflow): what it was.

@@ -37,6 +37,8 @@ pub struct Config {
     pub math: MathConfig,
     /// Programs.
     pub code: CodeConfig,
+    /// Containers, where `code.sandbox` is `docker`.
+    pub docker: DockerConfig,
 }
 
 /// What one request may hold.
@@ -81,7 +83,7 @@ pub struct CodeConfig {
     pub sandbox: SandboxKind,
     /// Folder of the sandbox's artifact; the one that `rapid-verifier fetch` fills where not given.
     pub dir: Option<PathBuf>,
-    /// Units of wasm fuel, for tasks whose own solution needs less than half of them.
+    /// Units of wasm fuel, for tasks whose own solution needs less than half of them. In Docker, 2 G stand for a second of processor time.
     pub fuel: u64,
     /// Bytes of memory.
     pub memory_bytes: u64,
@@ -89,6 +91,20 @@ pub struct CodeConfig {
     pub value_bytes: usize,
     /// Seconds after which a run counts as a failure of the sandbox.
     pub backstop_seconds: f64,
+}
+
+/// Containers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DockerConfig {
+    /// The engine's socket, `unix:///…`; where `DOCKER_HOST` says, or the usual one, where not given.
+    pub host: Option<String>,
+    /// The image that `sandboxes/docker` makes.
+    pub image: String,
+    /// Another runtime than the engine's own, such as `runsc`.
+    pub runtime: Option<String>,
+    /// Containers at a time, warm ones included; two for each worker and two more where 0.
+    pub containers: usize,
 }
 
 /// What programs run in.
@@ -117,6 +133,7 @@ impl Default for Config {
             cache: CacheConfig::default(),
             math: MathConfig::default(),
             code: CodeConfig::default(),
+            docker: DockerConfig::default(),
         }
     }
 }
@@ -138,6 +155,17 @@ impl Default for CacheConfig {
             disk: true,
             memory_bytes: 256 << 20,
             expected_bytes: 512 << 20,
+        }
+    }
+}
+
+impl Default for DockerConfig {
+    fn default() -> DockerConfig {
+        DockerConfig {
+            host: None,
+            image: sandboxes::docker::Settings::default().image,
+            runtime: None,
+            containers: 0,
         }
     }
 }
@@ -269,6 +297,9 @@ impl Config {
         if self.code.backstop_seconds.is_nan() || self.code.backstop_seconds <= 0.0 {
             return fault("code.backstop_seconds", "must be above 0".to_owned());
         }
+        if self.docker.containers == 1 {
+            return fault("docker.containers", "must be 2 at least, as a task with test code takes two at once; 0 chooses by the number of workers".to_owned());
+        }
         Ok(self)
     }
 
@@ -338,6 +369,7 @@ mod tests {
             "[limits]\nqueue = 1",
             "[math]\nextraction = \"some\"",
             "[code]\nfuel = 0",
+            "[docker]\ncontainers = 1",
             "listen = \"everywhere\"",
             "= 1",
         ] {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datasets::fetch::{self, Kind};
-use sandboxes::SandboxError;
+use sandboxes::docker::{self, DockerSandbox};
 use verifier_api::RequestLimits;
 
 use crate::cache::Disk;
@@ -129,13 +129,29 @@ pub fn sandbox(config: &Config) -> OpenSandbox {
     match config.code.sandbox {
         SandboxKind::Wasm => wasm_place(config).open(),
         SandboxKind::Docker => {
-            Box::new(|| {
-                Err(SandboxError::Unusable("this version of rapid-verifier has no Docker sandbox: set code.sandbox = \"wasm\"".to_owned()))
+            let settings = docker(config);
+            Box::new(move || {
+                Ok(Arc::new(DockerSandbox::open(&settings)?) as Arc<dyn sandboxes::Sandbox>)
             })
         }
         SandboxKind::None => no_sandbox(
             "code is not judged here: the configuration says code.sandbox = \"none\"".to_owned(),
         ),
+    }
+}
+
+/// How the Docker sandbox is set up.
+#[must_use]
+pub fn docker(config: &Config) -> docker::Settings {
+    docker::Settings {
+        host: config.docker.host.clone(),
+        image: config.docker.image.clone(),
+        runtime: config.docker.runtime.clone(),
+        containers: match config.docker.containers {
+            0 => 2 * workers(config) + 2,
+            containers => containers,
+        },
+        memory: config.code.memory_bytes,
     }
 }
 

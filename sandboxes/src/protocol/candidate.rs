@@ -90,6 +90,11 @@ impl Candidate {
         self.state == State::Ended && self.calls.is_empty()
     }
 
+    /// Whether the guest has nothing more to ask.
+    pub(crate) fn ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
     /// Why the program could not be loaded: the exception's type and message.
     pub(crate) fn unloadable(&self) -> Option<(String, String)> {
         self.unloadable.clone()

@@ -61,6 +61,11 @@ impl Judge {
         self.state == State::Ended && self.tests.is_empty()
     }
 
+    /// Whether the guest has nothing more to ask.
+    pub(crate) fn ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
     /// What the prelude raised after it had called the program: the program's fault as likely as the task's.
     pub(crate) fn unloadable(&self) -> Option<(String, String)> {
         self.unloadable.clone()

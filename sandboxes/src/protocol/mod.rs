@@ -25,6 +25,11 @@ pub(crate) const IMPORTS: &str = include_str!("../../guest/imports.py");
 /// Room for what a request says besides values, in bytes.
 const SLACK: usize = 64 << 10;
 
+/// Whether the guest waits for the answer to `request`; to others the answer is empty, and a transport may leave it out.
+pub(crate) fn is_answered(request: &[u8]) -> bool {
+    matches!(request.first(), Some(b'J' | b'N' | b'C'))
+}
+
 /// Why a conversation cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Broken {

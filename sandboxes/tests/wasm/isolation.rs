@@ -1,61 +1,12 @@
-//! Nothing of one run is seen by the next, nothing of the machine is seen at all, and every run sees the same.
+//! Nothing of the machine is seen at all, and what is loaded is what was made here.
 
 use std::path::Path;
 
 use sandboxes::wasm::WasmSandbox;
-use sandboxes::{Call, End, Sandbox, SandboxError};
+use sandboxes::{Sandbox, SandboxError};
 
-use crate::support::{artifact, cache, result, run, sandbox};
-
-#[test]
-fn calls_of_one_run_share_their_instance_and_runs_share_nothing() {
-    let source = "import builtins, math\nseen = []\ndef f():\n    seen.append(1); math.pi = 3; builtins.len = None\n    return [len is None, getattr(builtins, 'n', 0), len_of(seen)]\ndef len_of(x): return x.__len__()";
-    let first = run(source, &["[]", "[]"]);
-    assert_eq!(
-        first.calls,
-        [
-            Call::Returned("[true,0,1]".to_owned()),
-            Call::Returned("[true,0,2]".to_owned())
-        ]
-    );
-    assert_eq!(
-        result("import math\nn = len([1])\ndef f(): return [math.pi > 3, n, 'seen' in globals()]"),
-        "[true,1,false]"
-    );
-}
-
-#[test]
-fn time_randomness_hashes_and_addresses_are_the_same_in_every_run() {
-    let source = "import random, time, os, uuid, datetime, numpy, secrets
-def f():
-    return [random.random(), random.Random().random(), time.time(), time.perf_counter(), os.urandom(8), str(uuid.uuid4()), hash('text'), id(object()),
-            str(datetime.datetime.now()), numpy.random.rand(), numpy.random.default_rng().random(), secrets.token_hex(4), list({'a', 'b', 'c', 'd'}), repr(f)]";
-    let first = result(source);
-    assert!(first.contains("2025-01-01"), "{first}");
-    assert_eq!(first, result(source));
-}
-
-#[test]
-fn runs_of_several_threads_do_not_meet() {
-    let source =
-        "state = []\ndef f(n):\n    state.append(n)\n    return [state, sum(range(n * 1000))]";
-    std::thread::scope(|scope| {
-        for n in 1..=8_u64 {
-            scope.spawn(move || {
-                for _ in 0..5 {
-                    let run = run(source, &[&format!("[{n}]")]);
-                    assert_eq!(
-                        run.calls,
-                        [Call::Returned(format!(
-                            "[[{n}],{}]",
-                            n * 1000 * (n * 1000 - 1) / 2
-                        ))]
-                    );
-                }
-            });
-        }
-    });
-}
+use crate::cases::result;
+use crate::support::{artifact, cache, sandbox};
 
 #[test]
 fn there_are_no_files_processes_or_network() {
@@ -82,7 +33,7 @@ fn there_are_no_files_processes_or_network() {
         let source = format!(
             "import os\ndef f():\n    try: {body}\n    except Exception as error: return 'refused'"
         );
-        assert_eq!(result(&source), "\"refused\"", "{body}");
+        assert_eq!(result(sandbox(), &source), "\"refused\"", "{body}");
     }
 }
 
@@ -90,6 +41,7 @@ fn there_are_no_files_processes_or_network() {
 fn the_library_beyond_the_warmed_part_can_be_imported() {
     assert_eq!(
         result(
+            sandbox(),
             "def f():\n    import sympy, colorsys\n    return [str(sympy.expand('(x+1)**2')), colorsys.rgb_to_hsv(1, 0, 0)[0]]"
         ),
         "[\"x**2 + 2*x + 1\",0.0]"
@@ -164,20 +116,4 @@ fn the_folder_of_compiled_modules_is_its_owners_alone() {
             .mode();
         assert_eq!(found & 0o777, mode, "{name}");
     }
-}
-
-#[test]
-fn the_program_is_not_the_main_module_and_has_a_module_of_its_own() {
-    let source = "import sys, dataclasses, pickle
-@dataclasses.dataclass
-class P:
-    x: 'int'
-main = __name__ == '__main__'
-def f(): return [main, sys.modules[__name__].main, pickle.loads(pickle.dumps(P(3))).x]";
-    assert_eq!(result(source), "[false,false,3]");
-    let run = run(
-        "def f(): return 1\nif __name__ == '__main__': raise ValueError",
-        &["[]"],
-    );
-    assert_eq!(run.end, End::Completed);
 }

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../cases/mod.rs"]
+mod cases;
+mod fuel;
 mod isolation;
-mod judging;
-mod limits;
-mod misuse;
 mod support;
-mod values;
+
+mod shared {
+    crate::cases::cases!(crate::support::shared);
+}

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use sandboxes::Sandbox;
 use sandboxes::wasm::WasmSandbox;
-use sandboxes::{Call, End, Limits, Program, Run, Sandbox};
 
 /// The cache folder, as `rapid fetch` uses it.
 fn home() -> PathBuf {
@@ -42,27 +42,7 @@ pub(crate) fn sandbox() -> &'static WasmSandbox {
     })
 }
 
-/// Runs `f` of `source` once for each of `calls`.
-pub(crate) fn run_within(source: &str, calls: &[&str], limits: &Limits) -> Run {
-    let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
-    let program = Program {
-        source,
-        entry_point: "f",
-        calls: &calls,
-    };
-    sandbox().run(&program, limits).unwrap()
-}
-
-pub(crate) fn run(source: &str, calls: &[&str]) -> Run {
-    run_within(source, calls, &Limits::default())
-}
-
-/// What `f()` returns, or how else it ends, in words.
-pub(crate) fn result(source: &str) -> String {
-    let run = run(source, &["[]"]);
-    match (run.calls.as_slice(), &run.end) {
-        ([Call::Returned(value)], End::Completed) => value.clone(),
-        ([Call::Raised { kind, message }], End::Completed) => format!("{kind}: {message}"),
-        other => format!("{other:?}"),
-    }
+/// The same, for the cases.
+pub(crate) fn shared() -> Option<&'static dyn Sandbox> {
+    Some(sandbox())
 }

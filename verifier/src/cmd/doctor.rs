@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
+use verifier::config::SandboxKind;
 use verifier::registry::Registry;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
@@ -15,6 +16,7 @@ use super::ConfigArgs;
 #[command(after_help = "Examples:
   rapid-verifier doctor
   rapid-verifier doctor --data-dir data --json
+  rapid-verifier doctor --set code.sandbox=docker
 
 Exits 0 where math and code can be judged, 1 where not.")]
 pub(crate) struct Args {
@@ -57,11 +59,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(error) => findings.push(finding("data sets", false, error.to_string())),
     }
 
-    let place = setup::wasm_place(&config);
-    findings.push(match &place.artifact_dir {
-        Some(dir) => finding("sandbox artifact", true, dir.display().to_string()),
-        None => finding("sandbox artifact", false, "not on this machine: `rapid-verifier fetch` fetches it, --sandbox-dir names a folder that holds it"),
-    });
+    if config.code.sandbox == SandboxKind::Wasm {
+        let place = setup::wasm_place(&config);
+        findings.push(match &place.artifact_dir {
+            Some(dir) => finding("sandbox artifact", true, dir.display().to_string()),
+            None => finding("sandbox artifact", false, "not on this machine: `rapid-verifier fetch` fetches it, --sandbox-dir names a folder that holds it"),
+        });
+    }
     let (service, open) = setup::with_registry(&config, None, Registry::default(), None)?;
     let started = Instant::now();
     service.prepare(open);

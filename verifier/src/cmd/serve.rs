@@ -18,9 +18,11 @@ use super::{ConfigArgs, usage};
   rapid-verifier serve --listen 127.0.0.1:0          a free port; the line `listening on http://…` names it
   rapid-verifier serve --listen 0.0.0.0:8700 --token-file token --require math,code
   rapid-verifier serve --config verifier.toml --set limits.items=100
+  rapid-verifier serve --set code.sandbox=docker      programs in containers; sandboxes/docker makes the image
 
 Keys of the configuration: listen, data_dir, datasets, workers, require, token_file, limits.{body_bytes, items, queue},
-cache.{dir, disk, memory_bytes, expected_bytes}, math.extraction, code.{sandbox, dir, fuel, memory_bytes, value_bytes, backstop_seconds}")]
+cache.{dir, disk, memory_bytes, expected_bytes}, math.extraction, code.{sandbox, dir, fuel, memory_bytes, value_bytes, backstop_seconds},
+docker.{host, image, runtime, containers}")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,

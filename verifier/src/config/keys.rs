@@ -6,7 +6,7 @@ use super::ConfigError;
 use crate::registry::nearest;
 
 /// Every key, as `--set` writes it.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 24] = [
     "listen",
     "data_dir",
     "datasets",
@@ -27,6 +27,10 @@ const KEYS: [&str; 20] = [
     "code.memory_bytes",
     "code.value_bytes",
     "code.backstop_seconds",
+    "docker.host",
+    "docker.image",
+    "docker.runtime",
+    "docker.containers",
 ];
 
 pub(super) fn check_keys(table: &Table, prefix: &str, place: &str) -> Result<(), ConfigError> {
@@ -107,6 +111,8 @@ mod tests {
         };
         config.cache.dir = Some("c".into());
         config.code.dir = Some("s".into());
+        config.docker.host = Some("unix:///h".to_owned());
+        config.docker.runtime = Some("r".to_owned());
         let mut found = Vec::new();
         keys(&Table::try_from(config).unwrap(), "", &mut found);
         let mut known = KEYS.map(str::to_owned).to_vec();

@@ -247,6 +247,7 @@ fn grade_run(run: &Run, total: usize, fault: impl Fn(usize, &str) -> Option<Json
             }
         }
     }
+    let by_clock = first.is_none() && run.end == End::OutOfTime;
     let (verdict, mut detail) = match (first, &run.end) {
         (Some(detail), _) => (Verdict::Incorrect, detail),
         (None, End::Completed) if passed == total => (Verdict::Correct, json!({})),
@@ -261,6 +262,10 @@ fn grade_run(run: &Run, total: usize, fault: impl Fn(usize, &str) -> Option<Json
         (None, End::OutOfFuel) => (
             Verdict::Timeout,
             json!({ "reason": "out of fuel", "test": passed }),
+        ),
+        (None, End::OutOfTime) => (
+            Verdict::Timeout,
+            json!({ "reason": "out of time, twice", "test": passed }),
         ),
         (None, End::OutOfMemory) => (
             Verdict::Memory,
@@ -279,6 +284,7 @@ fn grade_run(run: &Run, total: usize, fault: impl Fn(usize, &str) -> Option<Json
     Grading {
         passed: count(passed),
         total: count(total),
+        deterministic: !by_clock,
         ..Grading::new(verdict, detail)
     }
 }

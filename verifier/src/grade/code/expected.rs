@@ -183,6 +183,7 @@ fn make(
             return Err(wrong(format!("{kind}: {}", excerpt(&message))));
         }
         End::OutOfFuel => return Err(wrong("it ran out of fuel".to_owned())),
+        End::OutOfTime => return Err(wrong("it ran out of time".to_owned())),
         End::OutOfMemory => return Err(wrong("it ran out of memory".to_owned())),
         End::Died(how) => return Err(wrong(format!("it died ({})", excerpt(&how)))),
     }

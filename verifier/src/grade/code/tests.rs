@@ -103,6 +103,21 @@ fn how_a_run_ends_decides_only_where_no_value_was_wrong_before() {
 }
 
 #[test]
+fn what_the_clock_decided_is_marked_so_and_what_a_value_decided_is_not() {
+    for (calls, verdict, deterministic) in [
+        (&["2"][..], Verdict::Timeout, false),
+        (&["3"][..], Verdict::Incorrect, true),
+    ] {
+        let grading = grading(ended(returned(calls), End::OutOfTime));
+        assert_eq!(
+            (grading.verdict, grading.deterministic, grading.reward()),
+            (verdict, deterministic, Some(0.0))
+        );
+    }
+    assert!(grading(ended(returned(&["2"]), End::OutOfFuel)).deterministic);
+}
+
+#[test]
 fn more_answers_than_calls_are_not_believed() {
     let grading = grading(completed(returned(&["2", "4", "6", "8"])));
     assert_eq!(

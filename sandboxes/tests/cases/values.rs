@@ -1,11 +1,10 @@
 //! Values come back as they are.
 
-use sandboxes::{Call, End, Limits};
+use sandboxes::{Call, End, Limits, Sandbox};
 
-use crate::support::{result, run, run_within};
+use super::{result, run, run_within};
 
-#[test]
-fn every_kind_of_value_goes_in_and_comes_out_unchanged() {
+pub(crate) fn every_kind_of_value_goes_in_and_comes_out_unchanged(sandbox: &dyn Sandbox) {
     let values = [
         "null",
         "true",
@@ -39,15 +38,14 @@ fn every_kind_of_value_goes_in_and_comes_out_unchanged() {
     ];
     let calls: Vec<String> = values.iter().map(|value| format!("[{value}]")).collect();
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
-    let run = run("def f(x): return x", &calls);
+    let run = run(sandbox, "def f(x): return x", &calls);
     assert_eq!(run.end, End::Completed);
     for (value, call) in values.iter().zip(run.calls) {
         assert_eq!(call, Call::Returned((*value).to_owned()));
     }
 }
 
-#[test]
-fn numpy_and_subclasses_come_back_as_the_data_below_them() {
+pub(crate) fn numpy_and_subclasses_come_back_as_the_data_below_them(sandbox: &dyn Sandbox) {
     let source = r"
 import numpy as np, enum, collections
 class Liar(int):
@@ -75,11 +73,10 @@ def f():
             collections.OrderedDict(x=1), collections.defaultdict(list, {1: [2]}), bytearray(b'ab')]
 ";
     let expected = r#"[1,[1,2],"abc",{"a":1},3,{"$tuple":[1,2]},{"a":2,"b":1},5,0.5,true,[[1,2],[3,4]],2.0,"s",{"$complex":[0.0,1.0]},{"x":1},{"$dict":[[1,[2]]]},{"$bytes":"YWI="}]"#;
-    assert_eq!(result(source), expected);
+    assert_eq!(result(sandbox, source), expected);
 }
 
-#[test]
-fn what_has_no_encoding_is_opaque() {
+pub(crate) fn what_has_no_encoding_is_opaque(sandbox: &dyn Sandbox) {
     let source = r"
 import re, fractions
 class Meta(type):
@@ -108,17 +105,17 @@ def f(): return [object(), re.match('a', 'a'), (i for i in []), f, int, Own(), r
         .map(|name| opaque(name))
         .chain([surrogates])
         .collect();
-    assert_eq!(result(source), format!("[{}]", expected.join(",")));
+    assert_eq!(result(sandbox, source), format!("[{}]", expected.join(",")));
 }
 
-#[test]
-fn a_value_nested_too_deeply_or_in_itself_is_too_large() {
+pub(crate) fn a_value_nested_too_deeply_or_in_itself_is_too_large(sandbox: &dyn Sandbox) {
     for body in [
         "x = []\n    x.append(x)",
         "x = []\n    for _ in range(100000): x = [x]",
         "x = {}\n    x['a'] = (x,)",
     ] {
         let run = run(
+            sandbox,
             &format!("def f():\n    {body}\n    return x"),
             &["[]", "[]"],
         );
@@ -129,14 +126,13 @@ fn a_value_nested_too_deeply_or_in_itself_is_too_large() {
     }
 }
 
-#[test]
-fn a_long_value_is_its_digest_and_equal_values_have_equal_ones() {
+pub(crate) fn a_long_value_is_its_digest_and_equal_values_have_equal_ones(sandbox: &dyn Sandbox) {
     let limits = Limits {
         value: 1000,
         ..Limits::default()
     };
     let source = "def f(n, x): return [x] * n + ['é' * 100000]";
-    let digest = |call: &str| match &run_within(source, &[call], &limits).calls[..] {
+    let digest = |call: &str| match &run_within(sandbox, source, &[call], &limits).calls[..] {
         [Call::Returned(value)] => value.clone(),
         other => panic!("{other:?}"),
     };
@@ -147,13 +143,17 @@ fn a_long_value_is_its_digest_and_equal_values_have_equal_ones() {
     assert_ne!(one, digest("[199999, 1]"));
 }
 
-#[test]
-fn a_number_of_many_digits_comes_back_whatever_the_interpreters_own_limit_is() {
+pub(crate) fn a_number_of_many_digits_comes_back_whatever_the_interpreters_own_limit_is(
+    sandbox: &dyn Sandbox,
+) {
     assert_eq!(
-        result("def f(): return 10**5000"),
+        result(sandbox, "def f(): return 10**5000"),
         format!(r#"{{"$int":"1{}"}}"#, "0".repeat(5000))
     );
-    assert!(result("def f(): return str(10**5000)").starts_with("ValueError: Exceeds the limit"));
+    assert!(
+        result(sandbox, "def f(): return str(10**5000)")
+            .starts_with("ValueError: Exceeds the limit")
+    );
 }
 
 /// Long lists of rows take another way out, which must say the same.

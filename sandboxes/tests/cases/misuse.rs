@@ -2,7 +2,7 @@
 
 use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError};
 
-use crate::support::{result, run, sandbox};
+use super::{result, run};
 
 fn kind(end: &End) -> &str {
     match end {
@@ -11,8 +11,7 @@ fn kind(end: &End) -> &str {
     }
 }
 
-#[test]
-fn source_that_does_not_load_is_unloadable() {
+pub(crate) fn source_that_does_not_load_is_unloadable(sandbox: &dyn Sandbox) {
     for (source, expected) in [
         ("def f(:", "SyntaxError"),
         ("raise ValueError('x')", "ValueError"),
@@ -23,14 +22,13 @@ fn source_that_does_not_load_is_unloadable() {
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
         ("class E(BaseException): pass\nraise E", "E"),
     ] {
-        let run = run(source, &["[]"]);
+        let run = run(sandbox, source, &["[]"]);
         assert_eq!(kind(&run.end), expected, "{source}");
         assert_eq!(run.calls, []);
     }
 }
 
-#[test]
-fn any_exception_is_the_end_of_its_call_only() {
+pub(crate) fn any_exception_is_the_end_of_its_call_only(sandbox: &dyn Sandbox) {
     let source = "import sys
 class E(BaseException):
     def __str__(self): raise ValueError
@@ -41,7 +39,7 @@ def f(n):
     if n == 2: raise KeyError('k', 1)
     if n == 3: 1 / 0
     return n";
-    let run = run(source, &["[0]", "[1]", "[2]", "[3]", "[4]", "[]"]);
+    let run = run(sandbox, source, &["[0]", "[1]", "[2]", "[3]", "[4]", "[]"]);
     let raised = |kind: &str, message: &str| Call::Raised {
         kind: kind.to_owned(),
         message: message.to_owned(),
@@ -61,10 +59,10 @@ def f(n):
     );
 }
 
-#[test]
-fn leaving_the_process_keeps_what_was_answered_and_says_so() {
+pub(crate) fn leaving_the_process_keeps_what_was_answered_and_says_so(sandbox: &dyn Sandbox) {
     for status in ["0", "1"] {
         let run = run(
+            sandbox,
             &format!("import os\ndef f(n):\n    if n: os._exit({status})\n    return n"),
             &["[0]", "[1]", "[0]"],
         );
@@ -74,12 +72,11 @@ fn leaving_the_process_keeps_what_was_answered_and_says_so() {
             End::Died(format!("the program left with exit status {status}"))
         );
     }
-    let run = run("import os\nos.abort()", &["[0]"]);
+    let run = run(sandbox, "import os\nos.abort()", &["[0]"]);
     assert!(matches!(run.end, End::Died(_)), "{:?}", run.end);
 }
 
-#[test]
-fn patching_what_the_harness_might_use_changes_nothing() {
+pub(crate) fn patching_what_the_harness_might_use_changes_nothing(sandbox: &dyn Sandbox) {
     let source = "import builtins, sys, json, types, gc, binascii, numpy, _json
 def broken(*a, **k): raise RuntimeError('patched')
 for name in ['len', 'type', 'isinstance', 'str', 'int', 'float', 'list', 'dict', 'tuple', 'set', 'map', 'repr', 'exec', 'compile', 'max', 'min', 'id', 'range', 'BaseException', 'Exception', 'print', 'getattr', '__import__', 'bytes']:
@@ -88,17 +85,17 @@ json.dumps = json.loads = binascii.b2a_base64 = binascii.a2b_base64 = _json.enco
 sys.modules.clear()
 def f(x): return [x, (1.5, {'a': b'x'}), 2**70]";
     let expected = r#"[{"$set":[1]},{"$tuple":[1.5,{"a":{"$bytes":"eA=="}}]},{"$int":"1180591620717411303424"}]"#;
-    let run = run(source, &[r#"[{"$set":[1]}]"#]);
+    let run = run(sandbox, source, &[r#"[{"$set":[1]}]"#]);
     assert_eq!(
         (run.calls, run.end),
         (vec![Call::Returned(expected.to_owned())], End::Completed)
     );
 }
 
-#[test]
-fn tiny_interpreter_limits_are_the_programs_own() {
+pub(crate) fn tiny_interpreter_limits_are_the_programs_own(sandbox: &dyn Sandbox) {
     assert_eq!(
         result(
+            sandbox,
             "import sys\nsys.setrecursionlimit(40)\nsys.set_int_max_str_digits(640)\ndef f(): return [[[[[[[10**700 > 1]]]]]], sys.getrecursionlimit()]"
         ),
         "[[[[[[[true]]]]]],40]"
@@ -106,16 +103,18 @@ fn tiny_interpreter_limits_are_the_programs_own() {
 }
 
 /// Runs two calls of a program that makes requests of its own.
-fn forge(body: &str) -> Run {
+fn forge(sandbox: &dyn Sandbox, body: &str) -> Run {
     run(
+        sandbox,
         &format!("import _host, os\nask = _host.call\ndef f(n):\n    {body}\n    return n"),
         &["[1]", "[2]"],
     )
 }
 
-#[test]
-fn a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run() {
-    let run = forge("ask(b'V7')");
+pub(crate) fn a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run(
+    sandbox: &dyn Sandbox,
+) {
+    let run = forge(sandbox, "ask(b'V7')");
     assert_eq!(run.calls, [Call::Returned("7".to_owned())]);
     assert_eq!(
         run.end,
@@ -123,9 +122,13 @@ fn a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run() {
     );
 }
 
-#[test]
-fn answering_every_call_at_once_is_no_more_than_returning_those_values() {
-    let run = forge("ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'N'); os._exit(0)");
+pub(crate) fn answering_every_call_at_once_is_no_more_than_returning_those_values(
+    sandbox: &dyn Sandbox,
+) {
+    let run = forge(
+        sandbox,
+        "ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'N'); os._exit(0)",
+    );
     assert_eq!(
         (run.calls, run.end),
         (
@@ -138,15 +141,13 @@ fn answering_every_call_at_once_is_no_more_than_returning_those_values() {
     );
 }
 
-#[test]
-fn more_answers_than_calls_end_the_run() {
-    let run = forge("ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'V9')");
+pub(crate) fn more_answers_than_calls_end_the_run(sandbox: &dyn Sandbox) {
+    let run = forge(sandbox, "ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'V9')");
     assert_eq!(run.calls.len(), 2);
     assert!(matches!(run.end, End::Died(_)));
 }
 
-#[test]
-fn what_is_no_request_ends_the_run() {
+pub(crate) fn what_is_no_request_ends_the_run(sandbox: &dyn Sandbox) {
     for body in [
         "ask(b'')",
         "ask(b'?')",
@@ -159,15 +160,15 @@ fn what_is_no_request_ends_the_run() {
         "ask(b'V' + bytes(100 << 20))",
         "ask(b'C[]')",
     ] {
-        let run = forge(body);
+        let run = forge(sandbox, body);
         assert!(matches!(run.end, End::Died(_)), "{body}: {run:?}");
         assert_eq!(run.calls, [], "{body}");
     }
 }
 
-#[test]
-fn printing_decides_nothing() {
+pub(crate) fn printing_decides_nothing(sandbox: &dyn Sandbox) {
     let run = run(
+        sandbox,
         "import sys\ndef f():\n    print('V1'); print('ok 1 passed', file=sys.stderr); sys.stdout.close()\n    return 2",
         &["[]"],
     );
@@ -177,15 +178,14 @@ fn printing_decides_nothing() {
     );
 }
 
-#[test]
-fn arguments_that_cannot_be_sent_are_no_fault_of_the_program() {
+pub(crate) fn arguments_that_cannot_be_sent_are_no_fault_of_the_program(sandbox: &dyn Sandbox) {
     let calls = ["[]".to_owned(), r#"[{"$set":[[]]}]"#.to_owned()];
     let program = Program {
         source: "def f(*a): pass",
         entry_point: "f",
         calls: &calls,
     };
-    let outcome = sandbox().run(&program, &Limits::default());
+    let outcome = sandbox.run(&program, &Limits::default());
     assert!(
         matches!(&outcome, Err(SandboxError::Unusable(why)) if why.contains("call 1") && why.contains("unhashable")),
         "{outcome:?}"

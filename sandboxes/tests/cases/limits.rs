@@ -2,28 +2,9 @@
 
 use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
 
-use crate::support::{result, run, run_within, sandbox};
+use super::{result, run, run_within, timed_out};
 
-#[test]
-fn an_endless_loop_uses_its_fuel_to_the_unit() {
-    let source = "def f(x):\n    while x: pass\n    return 1";
-    let limits = Limits {
-        fuel: 1_000_000_000,
-        ..Limits::default()
-    };
-    for _ in 0..2 {
-        let run = run_within(source, &["[0]", "[1]", "[0]"], &limits);
-        assert_eq!((run.end, run.fuel), (End::OutOfFuel, limits.fuel));
-        assert_eq!(
-            run.calls,
-            [Call::Returned("1".to_owned())],
-            "what was answered before stays"
-        );
-    }
-}
-
-#[test]
-fn a_loop_inside_one_library_call_is_metered_too() {
+pub(crate) fn a_loop_inside_one_library_call_is_metered_too(sandbox: &dyn Sandbox) {
     let limits = Limits {
         fuel: 1_000_000_000,
         ..Limits::default()
@@ -33,42 +14,30 @@ fn a_loop_inside_one_library_call_is_metered_too() {
         "import re; return re.match(r'(a+)+$', 'a' * 40 + 'b')",
         "x = bytearray(1 << 28)\n    while True: x[:] = bytes(1 << 28)",
     ] {
-        let run = run_within(&format!("def f():\n    {body}"), &["[]"], &limits);
-        assert_eq!(run.end, End::OutOfFuel, "{body}");
+        let run = run_within(sandbox, &format!("def f():\n    {body}"), &["[]"], &limits);
+        assert!(timed_out(&run.end), "{body}: {run:?}");
     }
 }
 
-#[test]
-fn equal_runs_use_equal_fuel() {
-    let source = "import random, time\ndef f(n):\n    random.shuffle(x := list(range(n))); time.time(); return sorted({str(i) for i in x}), id(x) % 97";
-    let fuel: Vec<u64> = (0..3)
-        .map(|_| run(source, &["[500]", "[20]"]).fuel)
-        .collect();
-    assert!(
-        fuel[0] > 0 && fuel.iter().all(|&used| used == fuel[0]),
-        "{fuel:?}"
-    );
-}
-
-#[test]
-fn a_program_that_takes_all_memory_is_out_of_memory() {
+pub(crate) fn a_program_that_takes_all_memory_is_out_of_memory(sandbox: &dyn Sandbox) {
     for body in [
         "x = [0]\n    while True: x += x",
-        "try: x = bytearray(3 << 29)\n    except MemoryError: return 1",
+        "try: x = b'x' * (3 << 29)\n    except MemoryError: return 1",
         "return ['x' * (1 << 20) + str(i) for i in range(4000)]",
     ] {
         let limits = Limits {
             memory: 512 << 20,
             ..Limits::default()
         };
-        let run = run_within(&format!("def f():\n    {body}"), &["[]"], &limits);
+        let run = run_within(sandbox, &format!("def f():\n    {body}"), &["[]"], &limits);
         assert_eq!((run.end, run.calls), (End::OutOfMemory, vec![]), "{body}");
         assert!(run.peak_memory <= limits.memory);
     }
 }
 
-#[test]
-fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuration() {
+pub(crate) fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuration(
+    sandbox: &dyn Sandbox,
+) {
     let limits = Limits {
         memory: 1 << 20,
         ..Limits::default()
@@ -79,12 +48,11 @@ fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuratio
         calls: &[],
     };
     assert!(
-        matches!(sandbox().run(&program, &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))
+        matches!(sandbox.run(&program, &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))
     );
 }
 
-#[test]
-fn recursion_without_end_raises_and_the_next_call_works() {
+pub(crate) fn recursion_without_end_raises_and_the_next_call_works(sandbox: &dyn Sandbox) {
     let sources = [
         "def f(n): return 1 + f(n) if n else 0",
         "class A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\ndef f(n): return A().b if n else 0",
@@ -98,7 +66,7 @@ fn recursion_without_end_raises_and_the_next_call_works() {
         "import json\ndef f(n): return json.loads('[' * 100000) if n else 0",
     ];
     for source in sources {
-        let run = run(source, &["[1]", "[0]"]);
+        let run = run(sandbox, source, &["[1]", "[0]"]);
         assert_eq!(run.end, End::Completed, "{source}");
         assert!(
             matches!(&run.calls[0], Call::Raised { kind, .. } if kind == "RecursionError"),
@@ -109,8 +77,7 @@ fn recursion_without_end_raises_and_the_next_call_works() {
     }
 }
 
-#[test]
-fn a_raised_recursion_limit_gives_a_verdict_too() {
+pub(crate) fn a_raised_recursion_limit_gives_a_verdict_too(sandbox: &dyn Sandbox) {
     for source in [
         "import sys\nsys.setrecursionlimit(10**6)\ndef f(n=0): return f(n + 1)",
         "import sys\nsys.setrecursionlimit(10**6)\nclass A:\n    def __repr__(self): return repr(self)\ndef f(): return repr(A())",
@@ -120,7 +87,7 @@ fn a_raised_recursion_limit_gives_a_verdict_too() {
             memory: 256 << 20,
             ..Limits::default()
         };
-        let run = run_within(source, &["[]"], &limits);
+        let run = run_within(sandbox, source, &["[]"], &limits);
         let raised = matches!(run.calls.first(), Some(Call::Raised { kind, .. }) if kind == "RecursionError");
         assert!(
             raised || run.end == End::OutOfMemory || matches!(run.end, End::Died(_)),
@@ -129,26 +96,25 @@ fn a_raised_recursion_limit_gives_a_verdict_too() {
     }
 }
 
-#[test]
-fn deep_source_is_refused_by_the_compiler_not_by_a_crash() {
+pub(crate) fn deep_source_is_refused_by_the_compiler_not_by_a_crash(sandbox: &dyn Sandbox) {
     for source in [
         format!("x = {}1{}", "(".repeat(5000), ")".repeat(5000)),
         format!("x = {}1", "-".repeat(100_000)),
         format!("x = {}", ["1"; 20000].join("+")),
         "\0".to_owned(),
     ] {
-        let run = run(&source, &["[]"]);
+        let run = run(sandbox, &source, &["[]"]);
         assert!(matches!(&run.end, End::Unloadable { .. }), "{:?}", run.end);
     }
 }
 
-#[test]
-fn output_is_kept_up_to_its_limit() {
+pub(crate) fn output_is_kept_up_to_its_limit(sandbox: &dyn Sandbox) {
     let limits = Limits {
         output: 10,
         ..Limits::default()
     };
     let run = run_within(
+        sandbox,
         "def f():\n    for i in range(100000): print('0123')",
         &["[]"],
         &limits,
@@ -159,8 +125,7 @@ fn output_is_kept_up_to_its_limit() {
     );
 }
 
-#[test]
-fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
+pub(crate) fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program(sandbox: &dyn Sandbox) {
     let limits = Limits {
         backstop: 0.05,
         fuel: u64::MAX / 2,
@@ -173,15 +138,14 @@ fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
         calls: &calls,
     };
     assert!(matches!(
-        sandbox().run(&program, &limits),
+        sandbox.run(&program, &limits),
         Err(SandboxError::Transient(_))
     ));
 }
 
-#[test]
-fn sleeping_takes_virtual_time_only() {
+pub(crate) fn sleeping_takes_virtual_time_only(sandbox: &dyn Sandbox) {
     let start = std::time::Instant::now();
     let source = "import time\ndef f():\n    a, b = time.time(), time.monotonic()\n    time.sleep(3600)\n    return [3600 <= time.time() - a < 3601, 3600 <= time.monotonic() - b < 3601]";
-    assert_eq!(result(source), "[true,true]");
+    assert_eq!(result(sandbox, source), "[true,true]");
     assert!(start.elapsed().as_secs() < 600);
 }

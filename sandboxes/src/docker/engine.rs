@@ -1,0 +1,284 @@
+//! What is asked of the Docker engine, and what its failures mean.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bollard::container::{AttachContainerResults, LogOutput};
+use bollard::errors::Error;
+use bollard::models::{ContainerCreateBody, ContainerSummaryStateEnum, ContainerUpdateBody};
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder, StatsOptionsBuilder,
+};
+use bollard::{API_DEFAULT_VERSION, Docker};
+use futures::{Stream, StreamExt as _};
+use tokio::io::AsyncWrite;
+
+use super::owner::LABEL;
+use crate::SandboxError;
+
+/// Seconds that the engine may take to answer.
+const PATIENCE: u64 = 60;
+/// Where an engine listens that was configured by nobody.
+const SOCKET: &str = "unix:///var/run/docker.sock";
+/// Between two tries to hear the engine's events.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A container's standard input.
+pub(super) type Input = Pin<Box<dyn AsyncWrite + Send>>;
+/// A container's standard output and error.
+pub(super) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
+
+/// One engine.
+pub(super) struct Engine {
+    docker: Docker,
+    /// How often the connection on which the engine tells its events has ended.
+    interruptions: AtomicUsize,
+}
+
+/// How a container's process stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Running,
+    Exited {
+        status: i64,
+        /// Whether the kernel stopped it for want of memory.
+        out_of_memory: bool,
+    },
+}
+
+/// A container of any verifier on this engine.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) id: String,
+    pub(super) owner: String,
+    pub(super) running: bool,
+}
+
+impl Engine {
+    /// Finds the engine at `host` (`unix:///…`), or where the environment's `DOCKER_HOST` says, or in the usual place.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unusable`] where none answers.
+    pub(super) async fn connect(host: Option<&str>) -> Result<Arc<Engine>, SandboxError> {
+        let host = host
+            .map(str::to_owned)
+            .or_else(|| std::env::var("DOCKER_HOST").ok())
+            .filter(|host| !host.trim().is_empty())
+            .unwrap_or_else(|| SOCKET.to_owned());
+        if !host.starts_with("unix://") {
+            return Err(SandboxError::Unusable(format!(
+                "the Docker engine's address is {host}, and only local sockets (unix:///…) are spoken to; correct docker.host or DOCKER_HOST"
+            )));
+        }
+        let connected = match Docker::connect_with_unix(&host, PATIENCE, API_DEFAULT_VERSION) {
+            Ok(docker) => docker.negotiate_version().await,
+            Err(error) => Err(error),
+        };
+        let docker = connected.map_err(|error| {
+            SandboxError::Unusable(format!(
+                "no Docker engine answers at {host} ({}); install and start it (on Debian: apt-get install docker.io), let this user use it (usermod \
+                 --append --groups docker USER), name its socket with docker.host, or judge in WebAssembly with code.sandbox = \"wasm\"",
+                because(&error)
+            ))
+        })?;
+        let engine = Arc::new(Engine {
+            docker,
+            interruptions: AtomicUsize::new(0),
+        });
+        tokio::spawn(listen(Arc::downgrade(&engine)));
+        Ok(engine)
+    }
+
+    /// The digest of an image's configuration, which names its content.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unusable`] where the engine has no such image.
+    pub(super) async fn image(&self, name: &str) -> Result<String, SandboxError> {
+        match self.docker.inspect_image(name).await {
+            Ok(image) => image.id.ok_or_else(|| {
+                SandboxError::Unusable(format!("the Docker engine gives image {name} no id"))
+            }),
+            Err(Error::DockerResponseServerError {
+                status_code: 404, ..
+            }) => Err(SandboxError::Unusable(format!(
+                "the Docker engine has no image {name}; build it with `docker build --tag {name} sandboxes/docker`, or, where no registry can be reached, \
+                 with `bash sandboxes/docker/import-image.sh {name}`"
+            ))),
+            Err(error) => Err(lost("the sandbox's image was looked for", &error)),
+        }
+    }
+
+    /// # Errors
+    /// [`SandboxError::Unusable`] where the engine does not know a runtime of this name.
+    pub(super) async fn require_runtime(&self, name: &str) -> Result<(), SandboxError> {
+        let info = self
+            .docker
+            .info()
+            .await
+            .map_err(|error| lost("its runtimes were asked for", &error))?;
+        let known = info.runtimes.unwrap_or_default();
+        if known.contains_key(name) {
+            return Ok(());
+        }
+        let mut names: Vec<&str> = known.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        Err(SandboxError::Unusable(format!(
+            "the Docker engine has no runtime `{name}` (it has {}); install it and name it in /etc/docker/daemon.json, or leave docker.runtime out",
+            names.join(", ")
+        )))
+    }
+
+    /// Creates a container; returns its id.
+    pub(super) async fn create(&self, body: ContainerCreateBody) -> Result<String, Error> {
+        Ok(self.docker.create_container(None, body).await?.id)
+    }
+
+    /// The streams of a container that has not started yet.
+    pub(super) async fn attach(&self, id: &str) -> Result<(Input, Output), Error> {
+        let options = AttachContainerOptionsBuilder::new()
+            .stream(true)
+            .stdin(true)
+            .stdout(true)
+            .stderr(true)
+            .build();
+        let AttachContainerResults { output, input } =
+            self.docker.attach_container(id, Some(options)).await?;
+        Ok((input, output))
+    }
+
+    pub(super) async fn start(&self, id: &str) -> Result<(), Error> {
+        self.docker.start_container(id, None).await
+    }
+
+    /// Stops a container at once and removes it. One that is gone already is no error.
+    pub(super) async fn remove(&self, id: &str) -> Result<(), Error> {
+        let options = RemoveContainerOptionsBuilder::new()
+            .force(true)
+            .v(true)
+            .build();
+        match self.docker.remove_container(id, Some(options)).await {
+            // 409: the engine is at it.
+            Err(Error::DockerResponseServerError {
+                status_code: 404 | 409,
+                ..
+            }) => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(super) async fn state(&self, id: &str) -> Result<State, Error> {
+        let state = self.docker.inspect_container(id, None).await?.state;
+        let state = state.unwrap_or_default();
+        Ok(if state.running == Some(true) {
+            State::Running
+        } else {
+            State::Exited {
+                status: state.exit_code.unwrap_or(0),
+                out_of_memory: state.oom_killed == Some(true),
+            }
+        })
+    }
+
+    /// Processor time that a container has taken since it started.
+    pub(super) async fn processor_time(&self, id: &str) -> Result<Duration, Error> {
+        let options = StatsOptionsBuilder::new()
+            .stream(false)
+            .one_shot(true)
+            .build();
+        let mut stats = std::pin::pin!(self.docker.stats(id, Some(options)));
+        let stats = stats.next().await.transpose()?;
+        let nanoseconds = stats
+            .and_then(|stats| stats.cpu_stats?.cpu_usage?.total_usage)
+            .unwrap_or(0);
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Gives a running container another memory limit, in bytes, with no swap.
+    pub(super) async fn set_memory(&self, id: &str, bytes: i64) -> Result<(), Error> {
+        let update = ContainerUpdateBody {
+            memory: Some(bytes),
+            memory_swap: Some(bytes),
+            ..ContainerUpdateBody::default()
+        };
+        self.docker.update_container(id, update).await
+    }
+
+    /// Every container that a verifier made, whichever.
+    pub(super) async fn verifiers_containers(&self) -> Result<Vec<Found>, Error> {
+        let options = ListContainersOptionsBuilder::new()
+            .all(true)
+            .filters(&labelled())
+            .build();
+        let containers = self.docker.list_containers(Some(options)).await?;
+        Ok(containers
+            .into_iter()
+            .filter_map(|container| {
+                let running = !matches!(
+                    container.state,
+                    Some(
+                        ContainerSummaryStateEnum::EXITED
+                            | ContainerSummaryStateEnum::DEAD
+                            | ContainerSummaryStateEnum::CREATED
+                    )
+                );
+                Some(Found {
+                    id: container.id?,
+                    owner: container.labels?.remove(LABEL)?,
+                    running,
+                })
+            })
+            .collect())
+    }
+
+    /// Grows whenever the engine was lost; equal numbers before and after mean that it was there all the time.
+    pub(super) fn interruptions(&self) -> usize {
+        self.interruptions.load(Ordering::SeqCst)
+    }
+}
+
+/// Listens to the engine's events, for nothing but the end of the connection.
+async fn listen(engine: std::sync::Weak<Engine>) {
+    loop {
+        let Some(docker) = engine.upgrade().map(|engine| engine.docker.clone()) else {
+            return;
+        };
+        let options = EventsOptionsBuilder::new().filters(&labelled()).build();
+        let mut events = std::pin::pin!(docker.events(Some(options)));
+        while let Some(Ok(_)) = events.next().await {}
+        match engine.upgrade() {
+            Some(engine) => engine.interruptions.fetch_add(1, Ordering::SeqCst),
+            None => return,
+        };
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn labelled() -> HashMap<String, Vec<String>> {
+    HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])])
+}
+
+/// The engine failed at a request: another try may succeed.
+pub(super) fn lost(when: &str, error: &Error) -> SandboxError {
+    SandboxError::Transient(format!(
+        "the Docker engine failed when {when} ({}); see whether it runs and has room (docker info, docker system df), and judge it again",
+        because(error)
+    ))
+}
+
+/// An error and what is behind it.
+pub(super) fn because(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,267 @@
+//! Native CPython in Docker containers: no network, nothing to write to, no rights, and one program each.
+//!
+//! Warm containers wait in a `pool`; each (`container`: what it is allowed; `guest`: its conversation and its end) is used for one program and removed.
+//! What ends a run that does not end by itself is a `clock`, so such a run is repeated (`run`). The other end of the conversation is the
+//! harness, `guest/*.py`, in the world of `docker/*.py`. An engine that fails is a failure of the sandbox, never of the program.
+
+mod clock;
+mod container;
+mod engine;
+mod frames;
+mod guest;
+mod owner;
+mod pool;
+mod run;
+mod stop;
+
+use std::future::Future;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+
+use self::engine::Engine;
+use self::pool::{Mould, Pool};
+use crate::protocol::{HARNESS, IMPORTS};
+use crate::{Identity, Limits, SandboxError};
+
+/// The world around the harness: a clock and randomness that repeat, the way to the host, and the last fence.
+const WORLD: &str = concat!(
+    include_str!("../../docker/world.py"),
+    "\n",
+    include_str!("../../docker/door.py"),
+    "\n",
+    include_str!("../../docker/confine.py"),
+);
+/// What puts it all together.
+const WARM: &str = include_str!("../../docker/warm.py");
+/// What verdicts depend on besides image, harness and limits.
+const HOST: &str = "docker 1";
+/// Threads that speak to the engine.
+const THREADS: usize = 2;
+/// How long closing waits for containers to be removed.
+const CLOSING: Duration = Duration::from_secs(20);
+
+/// How the Docker sandbox is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The engine's socket, `unix:///…`; where `DOCKER_HOST` says, or the usual one, where not given.
+    pub host: Option<String>,
+    /// The image: Debian with python3 (3.11 or newer) and numpy, as `docker/Dockerfile` makes it.
+    pub image: String,
+    /// Another runtime than the engine's own, such as `runsc`.
+    pub runtime: Option<String>,
+    /// Containers at a time, be they warm, in use, or being made or removed; at least 2.
+    pub containers: usize,
+    /// Bytes of memory of each, for programs whose limits do not differ.
+    pub memory: u64,
+}
+
+impl Default for Settings {
+    /// The image `rapid-python:1` on the engine in the usual place, six containers.
+    fn default() -> Settings {
+        Settings {
+            host: None,
+            image: "rapid-python:1".to_owned(),
+            runtime: None,
+            containers: 6,
+            memory: Limits::default().memory,
+        }
+    }
+}
+
+/// Runs programs in containers. Runs are independent; each takes one container, or two where it has test code.
+pub struct DockerSandbox {
+    identity: Identity,
+    pool: Arc<Pool>,
+    places: Arc<Semaphore>,
+    containers: u32,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl DockerSandbox {
+    /// Finds the engine and the image, removes what verifiers that are no more have left, and makes the first container ready.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unusable`] with the remedy, where no engine answers, or the image is missing or does not work.
+    pub fn open(settings: &Settings) -> Result<DockerSandbox, SandboxError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("docker")
+            .enable_all()
+            .build()
+            .map_err(|error| {
+                SandboxError::Unusable(format!(
+                    "the threads that speak to Docker could not be started ({error})"
+                ))
+            })?;
+        let containers = u32::try_from(settings.containers.max(2)).unwrap_or(u32::MAX);
+        let places = Arc::new(Semaphore::new(containers as usize));
+        let opened = on(&runtime, open(settings.clone(), Arc::clone(&places)));
+        match opened {
+            Ok((identity, pool)) => Ok(DockerSandbox {
+                identity,
+                pool,
+                places,
+                containers,
+                runtime: Some(runtime),
+            }),
+            Err(error) => {
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+
+    /// Does `work` beside this thread, and waits for it.
+    fn wait_for<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, SandboxError>> + Send + 'static,
+    ) -> Result<T, SandboxError> {
+        match &self.runtime {
+            Some(runtime) => on(runtime, work),
+            None => Err(SandboxError::Transient(
+                "the sandbox is being closed".to_owned(),
+            )),
+        }
+    }
+}
+
+/// Does `work` on `runtime`'s threads. Unlike `block_on`, it may be called from wherever.
+fn on<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = Result<T, SandboxError>> + Send + 'static,
+) -> Result<T, SandboxError> {
+    let (send, receive) = mpsc::channel();
+    runtime.spawn(async move {
+        let _ = send.send(work.await);
+    });
+    receive.recv().unwrap_or_else(|_| {
+        Err(SandboxError::Transient(
+            "the thread that speaks to Docker broke off; judge it again".to_owned(),
+        ))
+    })
+}
+
+async fn open(
+    settings: Settings,
+    places: Arc<Semaphore>,
+) -> Result<(Identity, Arc<Pool>), SandboxError> {
+    let engine = Engine::connect(settings.host.as_deref()).await?;
+    let image = engine.image(&settings.image).await?;
+    if let Some(name) = &settings.runtime {
+        engine.require_runtime(name).await?;
+    }
+    let removed = owner::remove_abandoned(&engine).await?;
+    if removed > 0 {
+        tracing::info!("removed {removed} containers that verifiers had left which are no more");
+    }
+    let mould = Arc::new(Mould {
+        engine,
+        body: container::container(&settings, &image, &owner::label()),
+        memory: settings.memory,
+        source: source(),
+    });
+    let place = Arc::clone(&places)
+        .acquire_owned()
+        .await
+        .map_err(|_| SandboxError::Transient("the sandbox is being closed".to_owned()))?;
+    let first = mould.make(place).await?;
+    let identity = Identity {
+        backend: "docker".to_owned(),
+        interpreter: format!("{}, {}", first.interpreter(), settings.image),
+        digest: digest(&settings, &image),
+    };
+    let pool = Pool::new(mould, &places);
+    pool.put(first);
+    Ok((identity, pool))
+}
+
+/// What warms an interpreter.
+fn source() -> String {
+    // A JSON string of ASCII is a Python literal too.
+    let parts = serde_json::to_string(&[WORLD, HARNESS]).expect("strings always have a JSON form");
+    format!("PARTS = {parts}\n{IMPORTS}\n{WARM}")
+}
+
+fn digest(settings: &Settings, image: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut part = |text: &str| {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    };
+    for text in [
+        HOST,
+        image,
+        settings.runtime.as_deref().unwrap_or_default(),
+        &source(),
+    ] {
+        part(text);
+    }
+    for text in container::contents() {
+        part(&text);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+impl Drop for DockerSandbox {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else {
+            return;
+        };
+        // No more are made; those that are there go, and with each its place comes back.
+        let (places, all) = (Arc::clone(&self.places), self.containers);
+        self.pool.close();
+        let closing = async move {
+            let _ = tokio::time::timeout(CLOSING, places.acquire_many(all)).await;
+            places.close();
+            Ok(())
+        };
+        let _ = on(&runtime, closing);
+        runtime.shutdown_background();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_warms_an_interpreter_is_ascii() {
+        assert!(source().is_ascii());
+    }
+
+    #[test]
+    fn the_digest_says_image_and_runtime() {
+        let settings = Settings::default();
+        let other = Settings {
+            runtime: Some("runsc".to_owned()),
+            ..settings.clone()
+        };
+        let digests = [
+            digest(&settings, "a"),
+            digest(&settings, "b"),
+            digest(&other, "a"),
+        ];
+        assert!(digests[0] != digests[1] && digests[0] != digests[2]);
+        assert_eq!(digests[0], digest(&settings, "a"));
+    }
+
+    #[test]
+    fn where_no_engine_answers_the_remedy_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            host: Some(format!("unix://{}/none.sock", folder.path().display())),
+            ..Settings::default()
+        };
+        let Err(SandboxError::Unusable(why)) = DockerSandbox::open(&settings) else {
+            panic!("opened");
+        };
+        assert!(
+            why.contains("none.sock") && why.contains("docker.io"),
+            "{why}"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Whose a container is: each carries the name of the process that made it, so that those of a dead verifier are known.
+
+use std::fs;
+
+use super::engine::{Engine, Found, lost};
+use crate::SandboxError;
+
+/// The label that holds the owner.
+pub(super) const LABEL: &str = "rapid-verifier.owner";
+
+/// A process of this machine: boot, process id namespace, process id, and the clock ticks from boot to its start, which tell it from a later
+/// process of the same id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Owner {
+    boot: String,
+    namespace: String,
+    process: u32,
+    start: String,
+}
+
+impl Owner {
+    fn of(process: u32) -> Option<Owner> {
+        let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // The name of the program, in parentheses, may hold anything; the 22nd field is the start.
+        let (_, fields) = status.rsplit_once(')')?;
+        Some(Owner {
+            boot: fs::read_to_string("/proc/sys/kernel/random/boot_id")
+                .ok()?
+                .trim()
+                .to_owned(),
+            namespace: fs::read_link("/proc/self/ns/pid")
+                .ok()?
+                .to_string_lossy()
+                .into_owned(),
+            process,
+            start: fields.split_whitespace().nth(19)?.to_owned(),
+        })
+    }
+
+    fn parse(label: &str) -> Option<Owner> {
+        let mut parts = label.split('/');
+        let owner = Owner {
+            boot: parts.next()?.to_owned(),
+            namespace: parts.next()?.to_owned(),
+            process: parts.next()?.parse().ok()?,
+            start: parts.next()?.to_owned(),
+        };
+        parts.next().is_none().then_some(owner)
+    }
+
+    fn label(&self) -> String {
+        let Owner {
+            boot,
+            namespace,
+            process,
+            start,
+        } = self;
+        format!("{boot}/{namespace}/{process}/{start}")
+    }
+}
+
+/// This process, as a label.
+pub(super) fn label() -> String {
+    Owner::of(std::process::id()).map_or_else(
+        || format!("unknown/unknown/{}/0", std::process::id()),
+        |owner| owner.label(),
+    )
+}
+
+/// Whether a container may be removed by the process `here`: its owner was a process beside `here` that is no more; or its owner cannot be
+/// seen from `here`, and the container has stopped by itself, as one does whose owner is gone.
+fn abandoned(found: &Found, here: &str, alive: impl Fn(u32) -> Option<String>) -> bool {
+    if found.owner == here {
+        return false;
+    }
+    let (Some(owner), Some(here)) = (Owner::parse(&found.owner), Owner::parse(here)) else {
+        return !found.running;
+    };
+    if (&owner.boot, &owner.namespace) != (&here.boot, &here.namespace) {
+        return !found.running;
+    }
+    alive(owner.process).as_deref() != Some(found.owner.as_str())
+}
+
+/// Removes the containers of verifiers that are no more; returns how many those were.
+///
+/// # Errors
+/// [`SandboxError::Transient`] where the engine does not list its containers.
+pub(super) async fn remove_abandoned(engine: &Engine) -> Result<usize, SandboxError> {
+    let here = label();
+    let found = engine
+        .verifiers_containers()
+        .await
+        .map_err(|error| lost("containers were listed", &error))?;
+    let alive = |process| Owner::of(process).map(|owner| owner.label());
+    let mut removed = 0;
+    for found in found.iter().filter(|found| abandoned(found, &here, alive)) {
+        match engine.remove(&found.id).await {
+            Ok(()) => removed += 1,
+            Err(error) => tracing::warn!(
+                "container {} of a verifier that is gone cannot be removed ({error})",
+                found.id
+            ),
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(owner: &str, running: bool) -> Found {
+        Found {
+            id: "x".to_owned(),
+            owner: owner.to_owned(),
+            running,
+        }
+    }
+
+    #[test]
+    fn a_containers_owner_is_known_from_its_label() {
+        let owner = Owner::of(std::process::id()).unwrap();
+        assert_eq!(Owner::parse(&owner.label()), Some(owner));
+        for odd in ["", "a/b/c/d", "a/b/1", "a/b/1/2/3"] {
+            assert_eq!(Owner::parse(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn only_what_a_dead_neighbour_left_is_abandoned() {
+        let here = "boot/pid:[1]/10/100";
+        let alive = |process: u32| (process == 20).then(|| "boot/pid:[1]/20/200".to_owned());
+        for (owner, running, expected) in [
+            (here, true, false),
+            ("boot/pid:[1]/20/200", true, false),
+            ("boot/pid:[1]/20/150", true, true),
+            ("boot/pid:[1]/30/300", true, true),
+            ("boot/pid:[1]/30/300", false, true),
+            ("boot/pid:[2]/30/300", true, false),
+            ("boot/pid:[2]/30/300", false, true),
+            ("other/pid:[1]/30/300", true, false),
+            ("nonsense", true, false),
+            ("nonsense", false, true),
+        ] {
+            assert_eq!(
+                abandoned(&found(owner, running), here, alive),
+                expected,
+                "{owner} {running}"
+            );
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The engine's failures are never the program's, and no container is left behind.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sandboxes::docker::{DockerSandbox, Settings};
+use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
+
+use crate::cases::run;
+use crate::support::{docker, open, settings};
+
+const LABEL: &str = "rapid-verifier.owner";
+
+#[test]
+fn an_image_that_is_not_there_is_named_with_its_remedy() {
+    if open(&settings()).is_none() {
+        return;
+    }
+    let absent = Settings {
+        image: "rapid-no-such-image:1".to_owned(),
+        ..settings()
+    };
+    assert!(
+        matches!(DockerSandbox::open(&absent), Err(SandboxError::Unusable(why)) if why.contains("rapid-no-such-image:1") && why.contains("import-image.sh"))
+    );
+    let runtime = Settings {
+        runtime: Some("no-such-runtime".to_owned()),
+        ..settings()
+    };
+    assert!(
+        matches!(DockerSandbox::open(&runtime), Err(SandboxError::Unusable(why)) if why.contains("no-such-runtime") && why.contains("runc"))
+    );
+}
+
+#[test]
+fn a_sandbox_that_is_closed_leaves_no_container() {
+    let Some(sandbox) = open(&settings()) else {
+        return;
+    };
+    run(&sandbox, "def f(): return 1", &["[]"]);
+    drop(sandbox);
+    let Some(left) = docker(&[
+        "ps",
+        "--all",
+        "--filter",
+        &format!("label={LABEL}"),
+        "--format",
+        &format!("{{{{.Label \"{LABEL}\"}}}}"),
+    ]) else {
+        return;
+    };
+    let mine = format!("/{}/", std::process::id());
+    assert!(!left.contains(&mine), "{left}");
+}
+
+#[test]
+fn the_containers_of_a_dead_verifier_are_removed_at_start_and_those_of_a_living_one_stay() {
+    let Some(living) = open(&settings()) else {
+        return;
+    };
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    let owner = |process: u32| {
+        format!(
+            "{LABEL}={}/{}/{process}/999999999999",
+            boot.trim(),
+            namespace.display()
+        )
+    };
+    let image = settings().image;
+    let create = |owner: &str, command: &str| {
+        let arguments = [
+            "run",
+            "--detach",
+            "--network",
+            "none",
+            "--label",
+            owner,
+            &image,
+            "sleep",
+            command,
+        ];
+        docker(&arguments)
+    };
+    // A process of that id is alive, but began at another time.
+    let (Some(dead), Some(reused), Some(elsewhere)) = (
+        create(&owner(gone.id()), "300"),
+        create(&owner(1), "300"),
+        create(&format!("{LABEL}=another-boot/another/1/1"), "300"),
+    ) else {
+        return;
+    };
+    let second = open(&settings()).unwrap();
+    let all = docker(&["ps", "--all", "--no-trunc", "--quiet"]).unwrap();
+    assert!(!all.contains(&dead) && !all.contains(&reused), "{all}");
+    assert!(all.contains(&elsewhere), "{all}");
+    docker(&["rm", "--force", &elsewhere]).unwrap();
+    for sandbox in [&living, &second] {
+        assert_eq!(
+            run(sandbox, "def f(): return 1", &["[]"]).end,
+            End::Completed
+        );
+    }
+}
+
+#[test]
+fn containers_that_vanish_while_they_wait_are_replaced() {
+    let Some(sandbox) = open(&settings()) else {
+        return;
+    };
+    run(&sandbox, "def f(): return 1", &["[]"]);
+    let mine = format!("/{}/", std::process::id());
+    let format = format!("{{{{.ID}}}} {{{{.Label \"{LABEL}\"}}}}");
+    let Some(listed) = docker(&[
+        "ps",
+        "--filter",
+        &format!("label={LABEL}"),
+        "--format",
+        &format,
+    ]) else {
+        return;
+    };
+    for line in listed.lines().filter(|line| line.contains(&mine)) {
+        // It may just have been used and removed.
+        let _ = Command::new("docker")
+            .args(["kill", line.split(' ').next().unwrap()])
+            .output();
+    }
+    for _ in 0..5 {
+        let run = run(&sandbox, "def f(): return 1", &["[]"]);
+        assert_eq!(run.calls, [Call::Returned("1".to_owned())]);
+    }
+}
+
+#[test]
+fn an_engine_that_is_lost_in_mid_run_means_unavailable() {
+    if open(&settings()).is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("engine.sock");
+    let proxy = Proxy::start(&socket);
+    let settings = Settings {
+        host: Some(format!("unix://{}", socket.display())),
+        ..settings()
+    };
+    let sandbox = DockerSandbox::open(&settings).unwrap();
+    let calls = ["[]".to_owned()];
+    let program = Program {
+        source: "def f():\n    while True: pass",
+        entry_point: "f",
+        calls: &calls,
+    };
+    let outcome = std::thread::scope(|scope| {
+        let running = scope.spawn(|| sandbox.run(&program, &Limits::default()));
+        std::thread::sleep(Duration::from_secs(3));
+        proxy.cut();
+        running.join().unwrap()
+    });
+    assert!(
+        matches!(&outcome, Err(SandboxError::Transient(why)) if why.contains("Docker")),
+        "{outcome:?}"
+    );
+    // It stays so as long as the engine is away, and ends when it is back.
+    let easy = Program {
+        source: "def f(): return 1",
+        ..program
+    };
+    assert!(matches!(
+        sandbox.run(&easy, &Limits::default()),
+        Err(SandboxError::Transient(_))
+    ));
+    proxy.mend();
+    let mut outcome = sandbox.run(&easy, &Limits::default());
+    for _ in 0..10 {
+        if outcome.is_ok() {
+            break;
+        }
+        outcome = sandbox.run(&easy, &Limits::default());
+    }
+    assert_eq!(outcome.unwrap().end, End::Completed);
+}
+
+/// Stands between the sandbox and the engine, and can cut them off from each other.
+struct Proxy {
+    cut: Arc<AtomicBool>,
+    streams: Arc<Mutex<Vec<UnixStream>>>,
+}
+
+impl Proxy {
+    fn start(socket: &Path) -> Proxy {
+        let engine = std::env::var("DOCKER_HOST")
+            .ok()
+            .and_then(|host| host.strip_prefix("unix://").map(str::to_owned))
+            .unwrap_or_else(|| "/var/run/docker.sock".to_owned());
+        let listener = UnixListener::bind(socket).unwrap();
+        let proxy = Proxy {
+            cut: Arc::default(),
+            streams: Arc::default(),
+        };
+        let (cut, streams) = (Arc::clone(&proxy.cut), Arc::clone(&proxy.streams));
+        std::thread::spawn(move || {
+            for here in listener.incoming() {
+                let here = here.unwrap();
+                if cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let there = UnixStream::connect(&engine).unwrap();
+                for (mut from, mut to) in [
+                    (here.try_clone().unwrap(), there.try_clone().unwrap()),
+                    (there.try_clone().unwrap(), here.try_clone().unwrap()),
+                ] {
+                    std::thread::spawn(move || {
+                        let mut buffer = [0; 1 << 16];
+                        while let Ok(length @ 1..) = from.read(&mut buffer) {
+                            if to.write_all(&buffer[..length]).is_err() {
+                                break;
+                            }
+                        }
+                        let _ = to.shutdown(Shutdown::Write);
+                    });
+                }
+                streams.lock().unwrap().extend([here, there]);
+            }
+        });
+        proxy
+    }
+
+    fn cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn mend(&self) {
+        self.cut.store(false, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,163 @@
+//! Nothing gets out: no rights, no files but a small /tmp, no processes, no network, no signals.
+
+use sandboxes::{Call, End, Sandbox};
+
+use crate::cases::{result, run};
+use crate::support::shared;
+
+/// What becomes of each statement: `refused` where it raises an `OSError` or what Python makes of one.
+fn tried(sandbox: &dyn Sandbox, statements: &[&str]) -> Vec<String> {
+    statements
+        .iter()
+        .map(|statement| {
+            let source = format!(
+                "import os, ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\ndef call(*a):\n    if libc.syscall(*a) < 0: raise OSError(ctypes.get_errno())\ndef f():\n    try: {statement}\n    except Exception: return 'refused'\n    return 'done'"
+            );
+            result(sandbox, &source)
+        })
+        .collect()
+}
+
+fn all_refused(sandbox: &dyn Sandbox, statements: &[&str]) {
+    for (statement, outcome) in statements.iter().zip(tried(sandbox, statements)) {
+        assert_eq!(outcome, "\"refused\"", "{statement}");
+    }
+}
+
+#[test]
+fn the_process_has_no_rights_and_a_filter_on_its_system_calls() {
+    let Some(sandbox) = shared() else { return };
+    let source = "def f():\n    lines = dict(line.split(':', 1) for line in open('/proc/self/status'))\n    return [lines[k].split() for k in ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'NoNewPrivs', 'Seccomp', 'Uid', 'Gid', 'Groups', 'Pid', 'PPid', 'Threads']]";
+    let none = r#"["0000000000000000"]"#;
+    let nobody = r#"["65534","65534","65534","65534"]"#;
+    let found = result(&*sandbox, source);
+    let expected = format!(
+        r#"[{none},{none},{none},{none},{none},["1"],["2"],{nobody},{nobody},["65534"],["1"],["0"],["1"]]"#
+    );
+    assert!(
+        found == expected || found == expected.replacen(r#"["65534"],["1"]"#, r#"[],["1"]"#, 1),
+        "{found}"
+    );
+}
+
+#[test]
+fn it_sees_no_other_process_no_network_and_nothing_of_the_hosts_environment() {
+    let Some(sandbox) = shared() else { return };
+    let source = "import os\ndef f():\n    return [[p for p in os.listdir('/proc') if p.isdigit()], sorted(os.listdir('/sys/class/net')), sorted(os.environ), os.uname().nodename]";
+    assert_eq!(
+        result(&*sandbox, source),
+        r#"[["1"],["lo"],["HOME","HOSTNAME","LANG","MKL_NUM_THREADS","OMP_NUM_THREADS","OPENBLAS_NUM_THREADS","PATH","PYTHONHASHSEED"],"sandbox"]"#
+    );
+}
+
+#[test]
+fn nothing_can_be_written_but_tmp() {
+    let Some(sandbox) = shared() else { return };
+    all_refused(
+        &*sandbox,
+        &[
+            "open('/x', 'w')",
+            "open('/etc/passwd', 'a')",
+            "open('/usr/lib/python3.13/os.py', 'a')",
+            "open('/dev/x', 'w')",
+            "open('/dev/shm/x', 'w')",
+            "open('/var/tmp/x', 'w')",
+            "open('/proc/sys/kernel/core_pattern', 'w')",
+            "open('/sys/fs/cgroup/x', 'w')",
+            "os.remove('/bin/sh')",
+            "os.chmod('/tmp/..', 0o777)",
+            "os.mknod('/tmp/x', 0o60600)",
+        ],
+    );
+}
+
+#[test]
+fn processes_threads_and_other_programs_are_refused() {
+    let Some(sandbox) = shared() else { return };
+    all_refused(
+        &*sandbox,
+        &[
+            "os.fork()",
+            "os.forkpty()",
+            "os.posix_spawn('/bin/true', ['true'], {})",
+            "os.execv('/bin/true', ['true'])",
+            "__import__('subprocess').run(['true'])",
+            "__import__('multiprocessing').Process(target=print).start()",
+            "__import__('threading').Thread(target=print).start()",
+            "call(435, 0, 0)",
+        ],
+    );
+}
+
+#[test]
+fn sockets_signals_timers_and_the_kernels_doors_are_refused() {
+    let Some(sandbox) = shared() else { return };
+    all_refused(
+        &*sandbox,
+        &[
+            "__import__('socket').socket()",
+            "__import__('socket').socketpair()",
+            "__import__('urllib.request').request.urlopen('http://127.0.0.1')",
+            "os.kill(1, 9)",
+            "os.kill(0, 15)",
+            "os.kill(-1, 9)",
+            "os.killpg(0, 9)",
+            "__import__('signal').setitimer(0, 0.1)",
+            "__import__('resource').setrlimit(0, (1, 1))",
+            "os.setuid(0)",
+            "os.chroot('/tmp')",
+            "os.unshare(0x10000000)",
+            "os.setns(0)",
+            "os.memfd_create('x')",
+            "os.pidfd_open(1)",
+            "call(101, 0, 0, 0, 0)",       // ptrace
+            "call(310, 1, 0, 0, 0, 0, 0)", // process_vm_readv
+            "call(165, 0, 0, 0, 0, 0)",    // mount
+            "call(321, 0, 0, 0)",          // bpf
+            "call(323, 0)",                // userfaultfd
+            "call(425, 1, 0)",             // io_uring_setup
+            "call(250, 0, 0, 0, 0, 0)",    // keyctl
+            "call(298, 0, 0, 0, 0, 0)",    // perf_event_open
+            "call(304, 0, 0, 0)",          // open_by_handle_at
+            "open('/proc/1/mem', 'r+b').write(b'x')",
+            "open('/dev/mem', 'rb')",
+            "open('/proc/kcore', 'rb').read(1)",
+        ],
+    );
+}
+
+#[test]
+fn what_one_run_leaves_behind_is_gone_for_the_next() {
+    let Some(sandbox) = shared() else { return };
+    let source = "import os\ndef f():\n    before = os.listdir('/tmp')\n    open('/tmp/left', 'w').write('x')\n    return [before, os.listdir('/tmp')]";
+    for _ in 0..2 {
+        assert_eq!(result(&*sandbox, source), r#"[[],["left"]]"#);
+    }
+}
+
+#[test]
+fn a_file_in_tmp_is_not_executable_and_tmp_is_small() {
+    let Some(sandbox) = shared() else { return };
+    let source = "import os
+def f(size):
+    name = '/tmp/program'
+    with open(name, 'w') as file: file.write('#!/bin/sh')
+    os.chmod(name, 0o755)
+    executable = os.access(name, os.X_OK)
+    try:
+        for i in range(10):
+            with open(f'/tmp/{i}', 'wb') as file:
+                for _ in range(size): file.write(bytes(1 << 20))
+    except OSError as error: return [executable, error.errno]";
+    let run = run(&*sandbox, source, &["[4]", "[100]"]);
+    assert_eq!(
+        (run.calls, run.end),
+        (
+            vec![
+                Call::Returned("[false,28]".to_owned()),
+                Call::Returned("[false,28]".to_owned())
+            ],
+            End::Completed
+        )
+    );
+}

@@ -1,0 +1,99 @@
+//! Whatever a program uses up ends its own run, in bounded time, and leaves the next one all it needs.
+
+use sandboxes::{Call, End, Limits};
+
+use crate::cases::{result, run_within};
+use crate::support::shared;
+
+fn little() -> Limits {
+    Limits {
+        fuel: 1_000_000_000,
+        memory: 256 << 20,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn what_the_clock_ends_twice_is_out_of_time_and_what_was_answered_stays() {
+    let Some(sandbox) = shared() else { return };
+    for body in [
+        "while True: pass",
+        // Waiting for what will never come takes no processor time.
+        "lock = threading.Lock(); lock.acquire(); lock.acquire()",
+        "select.select([], [], [], 10**6)",
+        "os.read(os.pipe()[0], 1)",
+        "signal.pause()",
+    ] {
+        let source = format!(
+            "import threading, select, os, signal\ndef f(n):\n    if n: return n\n    {body}"
+        );
+        let run = run_within(&*sandbox, &source, &["[1]", "[2]", "[0]", "[3]"], &little());
+        assert_eq!(run.end, End::OutOfTime, "{body}");
+        assert_eq!(
+            run.calls,
+            ["1", "2"].map(|value| Call::Returned(value.to_owned())),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn forks_files_and_memory_run_out_for_the_program_alone() {
+    let Some(sandbox) = shared() else { return };
+    for (body, ends) in [
+        (
+            "while True:\n        try: os.fork()\n        except OSError: pass",
+            End::OutOfTime,
+        ),
+        (
+            "x = []\n    while True: x.append(bytes(1 << 20) + b'x')",
+            End::OutOfMemory,
+        ),
+        ("x = [0] * 10\n    while True: x += x", End::OutOfMemory),
+        ("while True: open('/dev/null')", End::OutOfTime),
+    ] {
+        let source = format!("import os\ndef f():\n    {body}");
+        let run = run_within(&*sandbox, &source, &["[]"], &little());
+        assert_eq!((run.end, run.calls), (ends, vec![]), "{body}");
+    }
+    assert_eq!(
+        result(
+            &*sandbox,
+            "import os\nx = [open('/dev/null') for _ in range(20)]\ndef f(): return len(x)"
+        ),
+        "20"
+    );
+}
+
+#[test]
+fn files_beyond_their_number_are_refused() {
+    let Some(sandbox) = shared() else { return };
+    assert_eq!(
+        result(
+            &*sandbox,
+            "def f():\n    try: return len([open('/dev/null') for _ in range(1000)])\n    except OSError as error: return error.errno"
+        ),
+        "24"
+    );
+}
+
+#[test]
+fn a_huge_value_is_its_digest_in_bounded_memory() {
+    let Some(sandbox) = shared() else { return };
+    let limits = Limits {
+        value: 1 << 16,
+        ..Limits::default()
+    };
+    let run = run_within(
+        &*sandbox,
+        "def f(n): return ['x' * 1000] * n",
+        &["[100000]", "[1]"],
+        &limits,
+    );
+    assert!(
+        matches!(&run.calls[0], Call::Returned(value) if value.starts_with("{\"$digest\"")),
+        "{:?}",
+        run.end
+    );
+    assert_eq!(run.calls.len(), 2);
+}

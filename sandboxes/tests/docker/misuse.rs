@@ -1,0 +1,104 @@
+//! A native program can reach the files, the memory and the exit status behind the harness; all that it can do with them is to end its own run.
+
+use sandboxes::{Call, End, Limits, SandboxError};
+
+use crate::cases::{run, run_within};
+use crate::support::shared;
+
+#[test]
+fn every_way_to_leave_ends_the_run_and_says_nothing_else() {
+    let Some(sandbox) = shared() else { return };
+    for body in [
+        "os._exit(0)",
+        "os._exit(1)",
+        // What a kill from outside looks like.
+        "os._exit(137)",
+        "ctypes.CDLL(None).syscall(60, 137)",
+        "os.abort()",
+        "ctypes.string_at(0)",
+        "ctypes.CDLL(None).exit(0)",
+        "os.closerange(0, 100)",
+        "os.closerange(0, 100)\n    while True: pass",
+        "[os.dup2(os.open('/dev/null', 2), fd) for fd in range(20)]",
+    ] {
+        let source = format!(
+            "import os, ctypes\ndef f(n):\n    if n == 0: return 0\n    {body}\n    return 1"
+        );
+        let run = run(&*sandbox, &source, &["[0]", "[1]", "[0]"]);
+        assert_eq!(run.calls, [Call::Returned("0".to_owned())], "{body}");
+        assert!(matches!(run.end, End::Died(_)), "{body}: {:?}", run.end);
+    }
+}
+
+#[test]
+fn garbage_on_the_way_to_the_host_ends_the_run() {
+    let Some(sandbox) = shared() else { return };
+    for body in [
+        "while True: os.write(out, b'garbage' * 1000)",
+        "os.write(out, b'\\xff\\xff\\xff\\xff')",
+        "os.write(out, b'\\0\\0\\0\\0')",
+        "os.write(out, b'\\0\\0\\0\\3V1')\n    os._exit(0)",
+        "os.write(out, b'\\0\\0\\0\\1J')",
+        "while True: os.write(out, b'\\0\\0\\0\\2PP')\n",
+    ] {
+        // The way out is the only pipe that can be written to.
+        let source = format!(
+            "import os, stat, fcntl\ndef pipe(fd):\n    try: return stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_WRONLY\n    except OSError: return False\ndef f():\n    out = next(fd for fd in range(64) if pipe(fd))\n    {body}\n    return 1"
+        );
+        let limits = Limits {
+            fuel: 1_000_000_000,
+            value: 1 << 16,
+            ..Limits::default()
+        };
+        let run = run_within(&*sandbox, &source, &["[]", "[]"], &limits);
+        assert!(
+            !matches!(run.end, End::Completed | End::Unloadable { .. }),
+            "{body}: {run:?}"
+        );
+        assert_eq!(run.calls, [], "{body}");
+    }
+}
+
+#[test]
+fn printed_text_is_bounded_however_it_is_sent() {
+    let Some(sandbox) = shared() else { return };
+    let limits = Limits {
+        output: 1000,
+        ..Limits::default()
+    };
+    for body in [
+        "for _ in range(1000): print('x' * 10000)",
+        "for _ in range(100): os.write(1, bytes(1 << 20)); os.write(2, bytes(1 << 20))",
+        "for _ in range(1000): _host.call(b'O' + b'x' * 1000)",
+    ] {
+        let source = format!("import os, _host\ndef f():\n    {body}\n    return 7");
+        let run = run_within(&*sandbox, &source, &["[]"], &limits);
+        assert_eq!(run.calls, [Call::Returned("7".to_owned())], "{body}");
+        assert!(run.stdout.len() <= limits.output, "{body}");
+    }
+}
+
+#[test]
+fn a_program_cannot_make_itself_unjudgeable() {
+    let Some(sandbox) = shared() else { return };
+    for body in [
+        "import resource\n    try: resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\n    except Exception: pass\n    return 1",
+        "import signal\n    signal.alarm(1)\n    return 1",
+        "import gc, sys\n    gc.collect(); sys.settrace(lambda *a: None)\n    return 1",
+    ] {
+        let source = format!("def f():\n    {body}");
+        let outcome = run(&*sandbox, &source, &["[]"]);
+        assert_eq!(outcome.end, End::Completed, "{body}");
+    }
+    // A task's wrong arguments are not the program's fault either.
+    let calls = ["{}".to_owned()];
+    let program = sandboxes::Program {
+        source: "def f(): pass",
+        entry_point: "f",
+        calls: &calls,
+    };
+    assert!(matches!(
+        sandbox.run(&program, &Limits::default()),
+        Err(SandboxError::Unusable(_))
+    ));
+}

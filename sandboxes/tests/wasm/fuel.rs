@@ -1,0 +1,36 @@
+//! Fuel: what a run uses is the same each time, to the unit.
+
+use sandboxes::{Call, End, Limits};
+
+use crate::cases::{run, run_within};
+use crate::support::sandbox;
+
+#[test]
+fn an_endless_loop_uses_its_fuel_to_the_unit() {
+    let source = "def f(x):\n    while x: pass\n    return 1";
+    let limits = Limits {
+        fuel: 1_000_000_000,
+        ..Limits::default()
+    };
+    for _ in 0..2 {
+        let run = run_within(sandbox(), source, &["[0]", "[1]", "[0]"], &limits);
+        assert_eq!((run.end, run.fuel), (End::OutOfFuel, limits.fuel));
+        assert_eq!(
+            run.calls,
+            [Call::Returned("1".to_owned())],
+            "what was answered before stays"
+        );
+    }
+}
+
+#[test]
+fn equal_runs_use_equal_fuel() {
+    let source = "import random, time\ndef f(n):\n    random.shuffle(x := list(range(n))); time.time(); return sorted({str(i) for i in x}), id(x) % 97";
+    let fuel: Vec<u64> = (0..3)
+        .map(|_| run(sandbox(), source, &["[500]", "[20]"]).fuel)
+        .collect();
+    assert!(
+        fuel[0] > 0 && fuel.iter().all(|&used| used == fuel[0]),
+        "{fuel:?}"
+    );
+}
