@@ -45,11 +45,7 @@ fn device(args: &DeviceArgs) -> Check {
         .and_then(|options| Ok(options.device.available()?));
     match found {
         Ok(name) => Check::ok("device", name),
-        Err(error) => Check::fail(
-            "device",
-            paragraph(&error),
-            "rapid doctor --device cpu",
-        ),
+        Err(error) => Check::fail("device", paragraph(&error), "rapid doctor --device cpu"),
     }
 }
 
