@@ -99,6 +99,15 @@ impl Graders {
         }
     }
 
+    /// The same verdict, or `None` where a program is not over after a small part of what it may use.
+    #[must_use]
+    pub fn grade_briefly(&self, spec: &TaskSpec, completion: &str) -> Option<Grading> {
+        match (spec, self.code()) {
+            (TaskSpec::Code(task), Ok(grader)) => grader.grade_briefly(task, completion),
+            _ => Some(self.grade(spec, completion)),
+        }
+    }
+
     /// The verdict that needs no judging: why the task's grader cannot judge now. `None` where it can.
     #[must_use]
     pub fn refusal(&self, spec: &TaskSpec) -> Option<Grading> {

@@ -91,8 +91,26 @@ struct JudgeJob {
     service: Arc<Service>,
     question: Question,
     key: Key,
+    /// Whether it was given up once, since it was not over soon.
+    long: bool,
+    /// Time that workers have taken for it.
+    taken: Duration,
     /// Whether the flight is over, and its key perhaps another job's.
     over: bool,
+}
+
+impl JudgeJob {
+    /// The verdict, or `None` where it is not to be had soon.
+    fn grade(&self) -> Option<Grading> {
+        let JudgeJob {
+            service, question, ..
+        } = self;
+        let (spec, completion) = (&question.task.spec, &question.completion);
+        if self.long {
+            return Some(service.graders.grade(spec, completion));
+        }
+        service.graders.grade_briefly(spec, completion)
+    }
 }
 
 impl Job for JudgeJob {
@@ -106,18 +124,26 @@ impl Job for JudgeJob {
         let started = Instant::now();
         let known = self.service.cache.get(&self.key);
         let cached = known.is_some();
-        let grading = known.unwrap_or_else(|| {
-            let grading = self
-                .service
-                .graders
-                .grade(&self.question.task.spec, &self.question.completion);
+        let grading = known.or_else(|| {
+            let grading = self.grade()?;
             self.service.cache.put(self.key, &grading);
-            grading
+            Some(grading)
         });
+        self.taken += started.elapsed();
+        let Some(grading) = grading else {
+            self.long = true;
+            let service = Arc::clone(&self.service);
+            match service.long.reserve(1) {
+                Ok(mut room) => room.submit(self),
+                // Better late than never.
+                Err(Full { .. }) => self.run(),
+            }
+            return;
+        };
         let outcome = Outcome {
             grading,
             cached,
-            seconds: started.elapsed().as_secs_f64(),
+            seconds: self.taken.as_secs_f64(),
         };
         self.service.flights.land(&self.key, &outcome);
         self.over = true;
@@ -144,6 +170,7 @@ impl Drop for Leaving<'_> {
         if !self.answered {
             self.service.light.sweep();
             self.service.heavy.sweep();
+            self.service.long.sweep();
         }
     }
 }
@@ -270,6 +297,8 @@ fn enqueue(
             service: Arc::clone(service),
             question,
             key,
+            long: false,
+            taken: Duration::ZERO,
             over: false,
         }));
     }

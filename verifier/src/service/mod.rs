@@ -49,7 +49,10 @@ pub struct Service {
     cache: VerdictCache,
     /// For what takes microseconds, so that it never waits behind programs that take minutes.
     light: Pool,
+    /// For programs, each of which is given up here where it is not over soon.
     heavy: Pool,
+    /// For the programs that were: a loop that takes a minute delays no other sample by more than its share of the processors.
+    long: Pool,
     flights: judge::Flights,
     metrics: Metrics,
 }
@@ -74,6 +77,7 @@ impl Service {
         Ok(Arc::new(Service {
             light: Pool::new("light", 1, limits.queue)?,
             heavy: Pool::new("worker", workers, limits.queue)?,
+            long: Pool::new("long", workers, limits.queue)?,
             graders: Graders::new(graders, disk.clone()),
             cache: VerdictCache::new(cache_bytes, disk),
             flights: judge::Flights::default(),
@@ -123,12 +127,11 @@ impl Service {
     }
 
     fn gauges(&self) -> Gauges {
-        let ((light_queued, light_running), (heavy_queued, heavy_running)) =
-            (self.light.load(), self.heavy.load());
+        let pools = [&self.light, &self.heavy, &self.long];
         Gauges {
-            queued: light_queued + heavy_queued,
-            running: light_running + heavy_running,
-            workers: self.light.workers() + self.heavy.workers(),
+            queued: pools.iter().map(|pool| pool.load().0).sum(),
+            running: pools.iter().map(|pool| pool.load().1).sum(),
+            workers: pools.iter().map(|pool| pool.workers()).sum(),
             ready: self.graders.ready(),
         }
     }
