@@ -10,6 +10,7 @@ const BUILT_IN: &[&str] = &[
     include_str!("../manifests/dataset-math.toml"),
     include_str!("../manifests/dataset-mbppplus.toml"),
     include_str!("../manifests/dataset-minif2f.toml"),
+    include_str!("../manifests/dataset-humaneval.toml"),
     include_str!("../manifests/dataset-starter-code.toml"),
     include_str!("../manifests/dataset-starter-lean.toml"),
     include_str!("../manifests/dataset-starter-math.toml"),

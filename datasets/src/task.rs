@@ -57,15 +57,18 @@ pub struct MathTask {
 pub struct CodeTask {
     /// The function that the completion must define.
     pub entry_point: String,
+    /// What a completion goes on with, where it is the rest of a program (HumanEval's form): the prompt, which ends in the function's head.
+    pub prefix: Option<String>,
     /// A right program, where the data set has one; expected values are made from it in the verifier's own sandbox.
     pub canonical: Option<String>,
-    /// Import lines of the record's tests (MBPP's `test_imports`).
+    /// Import lines of the record's tests (MBPP's `test_imports`), and whatever else must stand before them.
     pub imports: Vec<String>,
     /// The example assertion shown in the paper's prompt (MBPP's `test_list[0]`).
     pub example: Option<String>,
     /// Calls of the entry point.
     pub tests: Vec<CodeTest>,
-    /// Python statements that must run without an exception. Empty where `tests` already say it.
+    /// Test code: Python statements that must run without an exception, or definitions of tests (`unittest.TestCase` classes, `test_…` functions,
+    /// HumanEval's `check(candidate)`), which the verifier finds and runs. Empty where `tests` already say it.
     pub asserts: Vec<String>,
     /// Absolute tolerance for floating-point results; 0 where the record asks for equality, to which EvalPlus's oracle adds
     /// 1e-6 where the expected value is a float, or a list or tuple of nothing but floats. The relative one is 1e-7 throughout.
@@ -93,6 +96,12 @@ pub enum Compare {
     Set,
     /// A bool is compared; anything else only for being `None` or not.
     NotNone,
+    /// As `Equal`; the surface of a square pyramid by its height instead of its slant height passes too (MBPP+ 581).
+    PyramidSurface,
+    /// As `Equal`; the sum of the digits' differences of the two arguments, padded to one length, passes too (MBPP+ 558).
+    DigitDistance,
+    /// Whether it is a root of the polynomial whose coefficients are the first argument, constant term first (HumanEval 32).
+    Root,
 }
 
 /// A theorem to prove in Lean 4.

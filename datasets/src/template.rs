@@ -59,6 +59,10 @@ const BUILT_IN: &[(&str, &str)] = &[
         include_str!("../templates/few-shot-boxed.toml"),
     ),
     ("lean4", include_str!("../templates/lean4.toml")),
+    (
+        "function-body",
+        include_str!("../templates/function-body.toml"),
+    ),
 ];
 
 /// The names of the built-in templates.
@@ -231,6 +235,7 @@ mod tests {
     fn code(example: Option<&str>) -> CodeTask {
         CodeTask {
             entry_point: "f".to_owned(),
+            prefix: None,
             canonical: None,
             imports: vec![],
             example: example.map(str::to_owned),

@@ -44,12 +44,14 @@ def stub(*arguments, **keywords):
         limits.leave()
 
 
+# Not those that end an iteration: raised inside `map` or `zip`, they would end a test's loop before its first assertion. As from a generator, they
+# arrive as a `RuntimeError`.
 EXCEPTIONS = {
     kind.__name__: kind
     for kind in __builtins__.values()
     if isinstance(kind, type)
     and issubclass(kind, Exception)
-    and not issubclass(kind, (UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, BaseExceptionGroup))
+    and not issubclass(kind, (StopIteration, StopAsyncIteration, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, BaseExceptionGroup))
 }
 
 

@@ -3,5 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod artifacts;
+pub mod attacks;
 pub mod programs;
 pub mod repository;

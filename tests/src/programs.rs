@@ -243,6 +243,7 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut done: impl FnMut() -> Option
 pub struct Verifier {
     address: SocketAddr,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     running: Option<Running>,
 }
 
@@ -253,6 +254,15 @@ impl Verifier {
     /// Where it does not become ready.
     #[must_use]
     pub fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// As [`Verifier::start`], with further variables in its environment.
+    ///
+    /// # Panics
+    /// Where it does not become ready.
+    #[must_use]
+    pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .and_then(|socket| socket.local_addr())
             .expect("a free port")
@@ -262,6 +272,10 @@ impl Verifier {
             arguments: arguments
                 .iter()
                 .map(|argument| (*argument).to_owned())
+                .collect(),
+            environment: environment
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
             running: None,
         };
@@ -290,7 +304,9 @@ impl Verifier {
         self.kill();
         let address = self.address.to_string();
         let own = ["serve", "--listen", &address, "--no-disk-cache"].map(str::to_owned);
-        let mut running = start(&mut rapid_verifier(own.iter().chain(&self.arguments)));
+        let mut command = rapid_verifier(own.iter().chain(&self.arguments));
+        command.envs(self.environment.iter().cloned());
+        let mut running = start(&mut command);
         wait_for("the verifier to be ready", READY, || {
             assert_eq!(
                 running.ended(),

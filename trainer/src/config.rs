@@ -55,7 +55,7 @@ pub struct Model {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Data {
-    /// `mbppplus`, `math`, `gsm8k`, `minif2f`, `starter-math`, `starter-code`, `starter-lean`, or a path to a `.jsonl` file.
+    /// `mbppplus`, `math`, `gsm8k`, `minif2f`, `humaneval`, `starter-math`, `starter-code`, `starter-lean`, or a path to a `.jsonl` file.
     pub dataset: String,
     /// `auto` (the data set's own), a template's name, a path to a file that holds one, or the text itself, with its `{question}`.
     pub template: String,
@@ -246,6 +246,24 @@ pub struct Verifier {
     pub patience_s: u64,
     /// Training stops where more than this share of a phase's samples is masked.
     pub max_masked: f64,
+    /// What the reward of a program is that passes some of its tests. Evaluation counts only those that pass all.
+    pub reward: Reward,
+}
+
+/// What a verdict is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reward {
+    /// 1 or 0, as the verifier says.
+    #[default]
+    All,
+    /// The share of the tests that were passed, where the verifier counts tests.
+    Share,
+}
+
+impl Reward {
+    /// Names as in a recipe.
+    pub const NAMES: [&str; 2] = ["all", "share"];
 }
 
 impl Default for Verifier {
@@ -257,6 +275,7 @@ impl Default for Verifier {
             in_flight: 4,
             patience_s: 600,
             max_masked: 0.1,
+            reward: Reward::All,
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct Ask {
 /// A verdict, or the mark that there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// `None` masks the sample: nothing is known about it.
+    /// `None` masks the sample: nothing is known about it. 1 where the completion is right; what else is worth something, the recipe says.
     pub reward: Option<f64>,
     /// As the verifier said; [`Verdict::Unavailable`] where it could not.
     pub verdict: Verdict,
@@ -109,6 +109,7 @@ struct Inner {
     client: Client,
     batch: usize,
     patience: Duration,
+    worth: config::Reward,
     in_flight: Semaphore,
     /// Whether tasks are sent by id; whole, otherwise.
     named: AtomicBool,
@@ -132,6 +133,7 @@ impl RewardClient {
                 client: Client::new(url, token)?,
                 batch: settings.batch.max(1),
                 patience: Duration::from_secs(settings.patience_s),
+                worth: settings.reward,
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
                 named: AtomicBool::new(true),
                 spoken: Mutex::new(None),
@@ -184,7 +186,8 @@ impl RewardClient {
                 .collect::<Result<Vec<_>, _>>()?;
             match self.verify(&items).await {
                 Ok(answers) => {
-                    let progress = take(&mut judged, &open, answers, self.inner.patience.is_zero());
+                    let at_once = self.inner.patience.is_zero();
+                    let progress = take(&mut judged, &open, answers, at_once, self.inner.worth);
                     if progress {
                         trouble = Trouble::default();
                     }
@@ -270,6 +273,7 @@ fn take(
     open: &[usize],
     answers: Vec<Judgement>,
     at_once: bool,
+    worth: config::Reward,
 ) -> bool {
     let mut progress = false;
     for (i, answer) in open.iter().zip(answers) {
@@ -279,7 +283,11 @@ fn take(
         }
         progress |= !unavailable;
         judged[*i] = Some(Judged {
-            reward: if unavailable { None } else { answer.reward },
+            reward: if unavailable {
+                None
+            } else {
+                reward(&answer, worth)
+            },
             verdict: answer.verdict,
             detail: answer.detail,
             passed: answer.passed,
@@ -287,6 +295,18 @@ fn take(
         });
     }
     progress
+}
+
+/// The verifier's reward; or the share of tests passed, which is 1 for a right completion only.
+fn reward(answer: &Judgement, worth: config::Reward) -> Option<f64> {
+    match (worth, answer.verdict, answer.passed, answer.total) {
+        (config::Reward::All, ..) | (_, Verdict::Correct, ..) => answer.reward,
+        // A program that stops behind its last test has passed them all and is wrong all the same.
+        (config::Reward::Share, _, Some(passed), Some(total)) if total > 0 => {
+            Some(f64::from(passed.min(total - 1)) / f64::from(total))
+        }
+        (config::Reward::Share, ..) => answer.reward,
+    }
 }
 
 fn masked(reason: &str) -> Judged {

@@ -252,6 +252,7 @@ fn try_math(extraction: Extraction) -> Result<(), String> {
 fn try_code(grader: &CodeGrader) -> Result<(), String> {
     let task = CodeTask {
         entry_point: "double".to_owned(),
+        prefix: None,
         canonical: Some("def double(n):\n    return 2 * n\n".to_owned()),
         imports: Vec::new(),
         example: None,

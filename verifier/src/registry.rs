@@ -143,6 +143,7 @@ fn content(spec: &TaskSpec) -> Key {
             let text = |value: &Value| value.to_json().to_string();
             let mut writer = writer
                 .field(&task.entry_point)
+                .fields(task.prefix.iter())
                 .fields(task.canonical.iter())
                 .fields(task.imports.iter())
                 .fields(task.asserts.iter())

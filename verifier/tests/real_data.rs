@@ -251,6 +251,46 @@ fn labelled_samples(data: &Path) -> Vec<Question> {
         .collect()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn humanevals_functions_are_right_as_bodies_and_whole_and_wrong_without_one() {
+    if !interpreter() {
+        return;
+    }
+    let folder = data().unwrap_or_default();
+    let dataset = match datasets::open("humaneval", Some(&folder)) {
+        Ok(dataset) => dataset,
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+    };
+    assert_eq!(dataset.eval.len(), 164);
+    let (mut right, mut wrong) = (Vec::new(), Vec::new());
+    for task in dataset.eval {
+        let TaskSpec::Code(code) = task.spec else {
+            panic!("{}", task.id)
+        };
+        let (prefix, whole) = (code.prefix.unwrap(), code.canonical.unwrap());
+        let body = whole.strip_prefix(&prefix).unwrap().to_owned();
+        right.push(item(&task.id, body));
+        right.push(item(
+            &task.id,
+            format!("The function:\n```python\n{whole}```\n"),
+        ));
+        wrong.push(item(&task.id, "    pass\n".to_owned()));
+    }
+    let running = Running::start(&folder, true).await;
+    for (items, verdict) in [(right, Verdict::Correct), (wrong, Verdict::Incorrect)] {
+        let others: Vec<Judgement> = running
+            .judge(items)
+            .await
+            .into_iter()
+            .filter(|judgement| judgement.verdict != verdict)
+            .collect();
+        assert!(others.is_empty(), "not {verdict:?}: {others:#?}");
+    }
+}
+
 /// Ids and answers.
 fn math_500(data: &Path) -> Vec<(String, String)> {
     let eval = datasets::open("math", Some(data)).unwrap().eval;

@@ -1,10 +1,11 @@
 //! From files to tasks: one file here for each form of record.
 //!
 //! A data folder holds `mbppplus/train.jsonl` and `eval.jsonl` (or `mbppplus/evalplus-v0.1.0.jsonl`), `math/train.jsonl` and
-//! `eval.jsonl`, `gsm8k/train.jsonl` and `eval.jsonl`, and `minif2f/minif2f.jsonl`. The cache folder has the same layout.
+//! `eval.jsonl`, `gsm8k/train.jsonl` and `eval.jsonl`, `minif2f/minif2f.jsonl`, and `humaneval/HumanEval.jsonl` (or `.jsonl.gz`). The cache folder has the same layout.
 
 mod evalplus;
 mod gsm8k;
+mod humaneval;
 mod math;
 mod mbppplus;
 mod minif2f;
@@ -19,11 +20,12 @@ use crate::nearest::nearest;
 use crate::{Dataset, DatasetError};
 
 /// The data sets that have a name.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "mbppplus",
     "math",
     "gsm8k",
     "minif2f",
+    "humaneval",
     "starter-math",
     "starter-code",
     "starter-lean",
@@ -47,6 +49,7 @@ pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError
         "math" => math::open(&places()),
         "gsm8k" => gsm8k::open(&places()),
         "minif2f" => minif2f::open(&places()),
+        "humaneval" => humaneval::open(&places()),
         "starter-math" | "starter-code" | "starter-lean" => starter::open(name),
         _ => Err(DatasetError::Unknown {
             name: name.to_owned(),

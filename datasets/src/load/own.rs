@@ -6,12 +6,15 @@
 //! | `answer` | math | the right answer, text or a number |
 //! | `entry_point` | code | the function to write |
 //! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; without `expected` where `canonical` is there to tell it |
-//! | `asserts` | code | Python statements that must run without an exception |
+//! | `asserts` | code | Python statements that must run without an exception, or definitions of tests: `unittest` classes, `test_…` functions, `check(candidate)` |
 //! | `canonical`, `imports`, `example`, `atol`, `compare` | code, optional | a right program; import lines of the tests; the assertion shown in the prompt; absolute tolerance; `equal`, `set` or `not-none` |
+//! | `prefix` | code, optional | what a completion goes on with, where it is the rest of a program |
 //! | `statement` | lean | the theorem, up to and including `:= by` |
 //! | `header` | lean, optional | imports and options before it |
 //! | `id` | optional | unique in the file; without it, the line's number |
 //! | `split` | optional | `train` or `eval` |
+//!
+//! Records of HumanEval's and HumanEval+'s own form are taken as they are (`humaneval.rs`).
 //!
 //! `statement` makes a record a theorem, else `entry_point` a function, else `answer` a question. Other fields are left
 //! alone, unless their name is almost one of these that the record lacks. In a file in which no record has a `split`, each
@@ -20,6 +23,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::humaneval;
 use super::record::{self, Record};
 use crate::nearest::nearest;
 use crate::{
@@ -27,7 +31,7 @@ use crate::{
     Value,
 };
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "question",
     "prompt",
     "problem",
@@ -36,6 +40,7 @@ const FIELDS: [&str; 17] = [
     "tests",
     "asserts",
     "canonical",
+    "prefix",
     "imports",
     "example",
     "atol",
@@ -95,6 +100,9 @@ fn split(record: &Record) -> Result<Split, DatasetError> {
 }
 
 fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
+    if humaneval::is_record(record) {
+        return humaneval::task(dataset, record);
+    }
     refuse_misspelt(record)?;
     let id = match record.get("id") {
         None => record.line.to_string(),
@@ -246,6 +254,7 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
     };
     Ok(CodeTask {
         entry_point: entry_point.to_owned(),
+        prefix: record.optional_text("prefix")?.map(str::to_owned),
         canonical,
         imports: record.texts("imports")?,
         example: record.optional_text("example")?.map(str::to_owned),

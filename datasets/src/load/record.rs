@@ -18,9 +18,16 @@ pub(super) struct Record {
     fields: Vec<(String, Value)>,
 }
 
-/// All records of a file. Blank lines, a byte order mark and `\r\n` are taken as they come.
+/// All records of a file, which is unpacked where its name ends in `.gz`. Blank lines, a byte order mark and `\r\n` are taken as they come.
 pub(super) fn read(path: &Path) -> Result<Vec<Record>, DatasetError> {
     let file = File::open(path).map_err(|source| io(path, source))?;
+    if path
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("gz"))
+    {
+        let unpacked = flate2::read::MultiGzDecoder::new(file);
+        return records(path, BufReader::new(unpacked), MAX_LINE);
+    }
     records(path, BufReader::new(file), MAX_LINE)
 }
 

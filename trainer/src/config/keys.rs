@@ -88,6 +88,7 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("verifier", "in_flight", Kind::Whole),
     ("verifier", "patience_s", Kind::Whole),
     ("verifier", "max_masked", Kind::Number),
+    ("verifier", "reward", Kind::Text),
     ("engine", "device", Kind::Text),
     ("engine", "threads", Kind::Whole),
     ("engine", "kv_tokens", Kind::Whole),

@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::keys::{self, Kind};
-use super::{Baseline, Config, ConfigError, Factor, Preset, recipes, validate};
+use super::{Baseline, Config, ConfigError, Factor, Preset, Reward, recipes, validate};
 
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top.
 ///
@@ -98,6 +98,11 @@ fn resolve(mut table: Table) -> Result<Config, ConfigError> {
     if let Some(Value::Table(algorithm)) = table.get_mut("algorithm") {
         resolve_algorithm(algorithm)?;
     }
+    if let Some(name) = table["verifier"].get("reward").and_then(Value::as_str)
+        && !Reward::NAMES.contains(&name)
+    {
+        return Err(no_such("verifier.reward", name, &Reward::NAMES));
+    }
     let mut config: Config = Value::Table(table)
         .try_into()
         .map_err(|error: toml::de::Error| syntax("the recipe", &error))?;
@@ -111,7 +116,9 @@ fn resolve(mut table: Table) -> Result<Config, ConfigError> {
 /// Fills in the preset's knobs where the recipe does not set them itself, and the paper's sizes.
 fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
     let preset = match algorithm.get("preset").and_then(Value::as_str) {
-        Some(name) => Preset::named(name).ok_or_else(|| no_such("preset", name, &Preset::NAMES))?,
+        Some(name) => {
+            Preset::named(name).ok_or_else(|| no_such("algorithm.preset", name, &Preset::NAMES))?
+        }
         None => Preset::RapidPaper,
     };
     for (key, names) in [
@@ -121,7 +128,7 @@ fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
         if let Some(name) = algorithm.get(key).and_then(Value::as_str)
             && !names.contains(&name)
         {
-            return Err(no_such(key, name, names));
+            return Err(no_such(&format!("algorithm.{key}"), name, names));
         }
     }
     let estimator = preset.estimator();
@@ -143,7 +150,7 @@ fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
 
 fn no_such(key: &str, name: &str, names: &[&str]) -> ConfigError {
     ConfigError::Value {
-        key: format!("algorithm.{key}"),
+        key: key.to_owned(),
         reason: format!("this version has no `{name}`; it has {}", names.join(", ")),
     }
 }

@@ -26,7 +26,7 @@ fn model_and_data(config: &Config) -> Result<(), ConfigError> {
     if config.data.dataset.is_empty() {
         return refuse(
             "data.dataset",
-            "it is not set; give mbppplus, math, gsm8k, minif2f, starter-math, starter-code, starter-lean, or a path to a .jsonl file",
+            "it is not set; give mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-code, starter-lean, or a path to a .jsonl file",
         );
     }
     if config.data.stop.iter().flatten().any(String::is_empty) {

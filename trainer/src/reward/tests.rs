@@ -231,6 +231,7 @@ async fn a_code_task_that_would_lose_something_on_the_way_is_not_sent_whole() {
     let code = |atol: f64| {
         let spec = datasets::TaskSpec::Code(datasets::CodeTask {
             entry_point: "f".into(),
+            prefix: None,
             canonical: None,
             imports: vec!["import math".into()],
             example: None,
@@ -266,4 +267,44 @@ fn pauses_grow_up_to_a_bound_and_differ_by_chance() {
     assert!(pauses[11] >= LONGEST_PAUSE / 2 && pauses[11] <= LONGEST_PAUSE);
     assert!(pauses.windows(2).any(|pair| pair[0] * 2 != pair[1]));
     assert!(trouble.pause(Some(Duration::from_secs(99))) >= Duration::from_secs(99));
+}
+
+#[tokio::test]
+async fn a_recipe_may_ask_for_the_share_of_tests_passed() {
+    let answer = |verdict: &str, passed: u32| {
+        let reward = f64::from(u8::from(verdict == "correct"));
+        json!({"id": "", "reward": reward, "verdict": verdict, "detail": {}, "passed": passed, "total": 4, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.1})
+    };
+    let server = Scripted::serve(move |_, items| {
+        let answers = items.iter().map(|item| {
+            let mut answer = match item.completion.as_str() {
+                "all" => answer("correct", 4),
+                "three" => answer("incorrect", 3),
+                "slow" => answer("timeout", 1),
+                "stops" => answer("incorrect", 4),
+                "none" => answer("incorrect", 0),
+                _ => judgement("", false),
+            };
+            answer["id"] = json!(item.id);
+            answer
+        });
+        Answer::Results(answers.collect())
+    })
+    .await;
+    let completions = ["all", "three", "slow", "stops", "none", "mathematics"];
+    for (reward, expected) in [
+        (config::Reward::All, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+        (config::Reward::Share, [1.0, 0.75, 0.25, 0.75, 0.0, 0.0]),
+    ] {
+        let settings = config::Verifier {
+            reward,
+            ..verifier_settings(&server.url, 5)
+        };
+        let judged = RewardClient::new(&settings)
+            .unwrap()
+            .judge(asks(&completions))
+            .await
+            .unwrap();
+        assert_eq!(rewards(&judged), expected.map(Some), "{reward:?}");
+    }
 }

@@ -50,6 +50,9 @@ fn inline_code(code: &CodeTask) -> Result<InlineTask, &'static str> {
     if code.atol != 0.0 || code.compare != Compare::Equal {
         return Err("its results are compared with a tolerance or as sets");
     }
+    if code.prefix.is_some() {
+        return Err("its completions go on with a text of its own");
+    }
     let tests = code
         .tests
         .iter()

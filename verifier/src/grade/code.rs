@@ -7,27 +7,35 @@
 //!
 //! The program never sees an expected value, and nothing that it prints or exits with decides anything.
 
+mod brief;
 mod compare;
 mod equality;
 mod expected;
 mod extract;
+mod oracle;
+mod program;
+mod suite;
+mod tally;
 
 use std::sync::Arc;
 
-use datasets::{CodeTask, Value};
-use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError};
+use datasets::{CodeTask, Compare, Value};
+use sandboxes::{Limits, Program, Sandbox, SandboxError};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
 use crate::cache::Disk;
+use brief::Brief;
 use expected::{Expectation, Expectations};
+use suite::Suites;
+use tally::Tally;
 
 pub use compare::passes;
 pub use extract::extract;
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-1";
+pub const VERSION: &str = "code-2";
 
 /// Fuel a second that even a slow machine burns; the backstop is set by it.
 const SLOW_FUEL_PER_SECOND: f64 = 1e9;
@@ -37,6 +45,15 @@ pub struct CodeGrader {
     sandbox: Arc<dyn Sandbox>,
     limits: Limits,
     expectations: Expectations,
+    suites: Suites,
+}
+
+/// What a completion is judged with.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    sandbox: &'a dyn Sandbox,
+    /// Whether it waits for expected values that another worker is making.
+    patient: bool,
 }
 
 /// `limits` with another amount of fuel, and a backstop far beyond it.
@@ -62,6 +79,7 @@ impl CodeGrader {
             sandbox,
             limits,
             expectations: Expectations::new(memory, disk),
+            suites: Suites::new(),
         }
     }
 
@@ -80,108 +98,143 @@ impl CodeGrader {
     /// Judges `completion`. Blocks for as long as the program runs.
     #[must_use]
     pub fn grade(&self, task: &CodeTask, completion: &str) -> Grading {
-        let Some(source) = extract(completion) else {
+        self.grade_in(
+            Attempt {
+                sandbox: &*self.sandbox,
+                patient: true,
+            },
+            task,
+            completion,
+        )
+    }
+
+    /// The same verdict, or `None` where it is not to be had soon: the program, or the task's own solution, runs for longer than most, or that solution is
+    /// just being run elsewhere.
+    #[must_use]
+    pub fn grade_briefly(&self, task: &CodeTask, completion: &str) -> Option<Grading> {
+        let grading = self.grade_in(
+            Attempt {
+                sandbox: &Brief(&*self.sandbox),
+                patient: false,
+            },
+            task,
+            completion,
+        );
+        (grading.verdict != Verdict::Unavailable || !grading.retryable).then_some(grading)
+    }
+
+    fn grade_in(&self, attempt: Attempt<'_>, task: &CodeTask, completion: &str) -> Grading {
+        let Some(source) = program::assemble(task, completion) else {
             return Grading::new(
                 Verdict::Malformed,
                 json!({ "reason": "the completion holds no code" }),
             );
         };
-        self.try_grade(task, source)
+        self.try_grade(attempt, task, &source)
             .unwrap_or_else(|unavailable| *unavailable)
     }
 
-    fn try_grade(&self, task: &CodeTask, source: &str) -> Result<Grading, Box<Grading>> {
+    fn try_grade(
+        &self,
+        attempt: Attempt<'_>,
+        task: &CodeTask,
+        source: &str,
+    ) -> Result<Grading, Box<Grading>> {
         if task.tests.is_empty() && task.asserts.is_empty() {
             return Err(Box::new(Grading::unavailable(
                 "the task has neither tests nor asserts, so that nothing can tell a right program from a wrong one",
                 false,
             )));
         }
-        let mut gradings = Vec::new();
-        if !task.tests.is_empty() {
-            gradings.push(self.by_values(task, source)?);
-        }
-        // Test code is run only where it can still change the verdict.
-        let right_so_far = gradings
-            .iter()
-            .all(|grading| grading.verdict == Verdict::Correct);
-        if !task.asserts.is_empty() && right_so_far {
-            gradings.push(self.by_asserts(task, source)?);
-        }
-        let total = task.tests.len() + task.asserts.len();
-        let passed: u32 = gradings.iter().filter_map(|grading| grading.passed).sum();
-        // Only the last can have failed.
-        let last = gradings
-            .pop()
-            .unwrap_or_else(|| Grading::unavailable("nothing was judged", true));
-        Ok(Grading {
-            passed: Some(passed),
-            total: Some(u32::try_from(total).unwrap_or(u32::MAX)),
-            ..last
-        })
+        // All of them run even where some have failed: what is passed counts where a trainer asks for partial credit.
+        let values = if task.tests.is_empty() {
+            None
+        } else {
+            Some(self.by_values(attempt, task, source)?)
+        };
+        let tally = match (values, task.asserts.is_empty()) {
+            (Some(values), true) => values,
+            (Some(values), false) => values.and(self.by_test_code(attempt, task, source)?),
+            (None, _) => self.by_test_code(attempt, task, source)?,
+        };
+        Ok(tally.grading())
     }
 
     /// Inputs in, values out, compared here.
-    fn by_values(&self, task: &CodeTask, source: &str) -> Result<Grading, Box<Grading>> {
+    fn by_values(
+        &self,
+        attempt: Attempt<'_>,
+        task: &CodeTask,
+        source: &str,
+    ) -> Result<Tally, Box<Grading>> {
         let calls: Vec<String> = task
             .tests
             .iter()
             .map(|test| Json::Array(test.args.iter().map(Value::to_json).collect()).to_string())
             .collect();
-        let expectation = self.expectation(task, &calls)?;
+        let expectation = self.expectation(attempt, task, &calls)?;
         let limits = with_fuel(
             self.limits,
             self.limits.fuel.max(expectation.fuel.saturating_mul(2)),
         );
-        let run = self
-            .sandbox
-            .run(
-                &Program {
-                    source,
-                    entry_point: &task.entry_point,
-                    calls: &calls,
-                },
-                &limits,
-            )
-            .map_err(|error| failure(&error))?;
-        Ok(grade_run(&run, calls.len(), |index, value| {
-            fault(task, &calls[index], &expectation.values[index], value)
-        }))
+        let run = |start: usize, limits: &Limits| {
+            let program = Program {
+                source,
+                entry_point: &task.entry_point,
+                calls: &calls[start..],
+            };
+            attempt.sandbox.run(&program, limits)
+        };
+        let fault = |index: usize, got: &str| {
+            let call = &calls[index];
+            fault(task, index, call, &expectation.values[index], got)
+        };
+        Tally::of(calls.len(), &limits, run, fault).map_err(|error| failure(&error))
     }
 
-    fn by_asserts(&self, task: &CodeTask, source: &str) -> Result<Grading, Box<Grading>> {
-        let prelude = task.imports.join("\n");
+    /// The tests in an instance of their own, which calls the program's.
+    fn by_test_code(
+        &self,
+        attempt: Attempt<'_>,
+        task: &CodeTask,
+        source: &str,
+    ) -> Result<Tally, Box<Grading>> {
+        let suite = self
+            .suites
+            .of(attempt.sandbox, task, &self.limits)
+            .map_err(|error| failure(&error))?;
         let program = Program {
             source,
             entry_point: &task.entry_point,
             calls: &[],
         };
-        let run = self
-            .sandbox
-            .run_tests(&program, &prelude, &task.asserts, &self.limits)
+        let run = |start: usize, limits: &Limits| {
+            attempt
+                .sandbox
+                .run_tests(&program, &suite.prelude, &suite.tests[start..], limits)
+        };
+        let mut tally = Tally::of(suite.tests.len(), &self.limits, run, |_, _| None)
             .map_err(|error| failure(&error))?;
-        let mut grading = grade_run(&run, task.asserts.len(), |_, _| None);
-        if let Some(test) = grading
-            .detail
-            .get("test")
-            .and_then(Json::as_u64)
-            .and_then(|index| task.asserts.get(usize::try_from(index).ok()?))
+        if let Some((_, detail)) = &mut tally.failure
+            && let Some(index) = detail.get("test").and_then(Json::as_u64)
+            && let Some(name) = usize::try_from(index).ok().and_then(|i| suite.names.get(i))
         {
-            grading.detail["assert"] = json!(excerpt(test));
+            detail["assert"] = json!(excerpt(name));
         }
-        Ok(grading)
+        Ok(tally)
     }
 
     /// From the task's own solution, else from the record.
     fn expectation(
         &self,
+        attempt: Attempt<'_>,
         task: &CodeTask,
         calls: &[String],
     ) -> Result<Arc<Expectation>, Box<Grading>> {
         if let Some(solution) = &task.canonical {
             return self
                 .expectations
-                .of(&*self.sandbox, task, solution, calls, &self.limits)
+                .of(attempt, task, solution, calls, &self.limits)
                 .map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)));
         }
         let values: Option<Vec<String>> = task
@@ -210,83 +263,31 @@ fn failure(error: &SandboxError) -> Box<Grading> {
     ))
 }
 
-/// What is wrong with one result, or `None`.
-fn fault(task: &CodeTask, call: &str, expected: &str, got: &str) -> Option<Json> {
+/// What is wrong with the result of test `index`, or `None`.
+fn fault(task: &CodeTask, index: usize, call: &str, expected: &str, got: &str) -> Option<Json> {
     // Most right results have the very encoding of the expected one; a NaN or an opaque object must not pass for itself.
     let plain = !expected.contains("\"$float\"") && !expected.contains("\"$opaque\"");
-    let same = expected == got && plain;
+    let same = expected == got && plain && task.compare != Compare::Root;
     let passed = same
-        || match (Value::parse_json(expected), Value::parse_json(got)) {
-            (Ok(expected), Ok(got)) => passes(&expected, &got, task.atol, task.compare),
-            _ => false,
-        };
+        || (of_a_size(expected, got)
+            && match (Value::parse_json(expected), Value::parse_json(got)) {
+                (Ok(expected), Ok(got)) => {
+                    let args = &task.tests[index].args;
+                    passes(args, &expected, &got, task.atol, task.compare)
+                }
+                _ => false,
+            });
     (!passed).then(
         || json!({ "args": excerpt(call), "expected": excerpt(expected), "got": excerpt(got) }),
     )
 }
 
-/// The verdict on a run: the first failing call decides, and how the run ended only where no call had failed before.
-fn grade_run(run: &Run, total: usize, fault: impl Fn(usize, &str) -> Option<Json>) -> Grading {
-    let mut passed = 0;
-    let mut first: Option<Json> = None;
-    for (index, call) in run.calls.iter().take(total).enumerate() {
-        let wrong = match call {
-            Call::Returned(value) => fault(index, value),
-            Call::Raised { kind, message } => {
-                Some(json!({ "raised": excerpt(&format!("{kind}: {message}")) }))
-            }
-            Call::TooLarge => {
-                Some(json!({ "raised": "the value returned is too large to be sent" }))
-            }
-        };
-        match wrong {
-            None => passed += 1,
-            Some(mut detail) => {
-                detail["test"] = json!(index);
-                first.get_or_insert(detail);
-            }
-        }
-    }
-    let by_clock = first.is_none() && run.end == End::OutOfTime;
-    let (verdict, mut detail) = match (first, &run.end) {
-        (Some(detail), _) => (Verdict::Incorrect, detail),
-        (None, End::Completed) if passed == total => (Verdict::Correct, json!({})),
-        (None, End::Completed) => (
-            Verdict::Incorrect,
-            json!({ "reason": "not every call was answered", "test": passed }),
-        ),
-        (None, End::Unloadable { kind, message }) => (
-            Verdict::Incorrect,
-            json!({ "reason": excerpt(&format!("{kind}: {message}")) }),
-        ),
-        (None, End::OutOfFuel) => (
-            Verdict::Timeout,
-            json!({ "reason": "out of fuel", "test": passed }),
-        ),
-        (None, End::OutOfTime) => (
-            Verdict::Timeout,
-            json!({ "reason": "out of time, twice", "test": passed }),
-        ),
-        (None, End::OutOfMemory) => (
-            Verdict::Memory,
-            json!({ "reason": "out of memory", "test": passed }),
-        ),
-        (None, End::Died(how)) => (
-            Verdict::Incorrect,
-            json!({ "reason": excerpt(how), "test": passed }),
-        ),
-    };
-    if verdict != Verdict::Correct && !run.stdout.is_empty() {
-        detail["stdout"] = json!(excerpt(&run.stdout));
-    }
-    detail["fuel"] = json!(run.fuel);
-    let count = |n: usize| Some(u32::try_from(n).unwrap_or(u32::MAX));
-    Grading {
-        passed: count(passed),
-        total: count(total),
-        deterministic: !by_clock,
-        ..Grading::new(verdict, detail)
-    }
+/// Whether `got` is not so much longer than `expected`, in bytes or in elements, that it is not worth reading: a program may return 16 MiB for each test,
+/// and reading them costs time and memory that no fuel pays for. The longest that equals something short is an integer of 309 digits, for `1e308`.
+fn of_a_size(expected: &str, got: &str) -> bool {
+    let commas = |text: &str| text.bytes().filter(|&byte| byte == b',').count();
+    got.len() <= (64 << 10) + 64 * expected.len()
+        && (got.len() <= 64 << 10 || commas(got) <= 10_000 + 4 * commas(expected))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod openapi;
 mod problem;
 mod request;
 mod routes;
+mod surrogates;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use datasets::{CodeTask, CodeTest, Compare, LeanTask, MathTask, TaskSpec, Value}
 use serde_json::{Map, Value as Json};
 use verifier_api::RequestLimits;
 
-use super::ProblemResponse;
+use super::{ProblemResponse, surrogates};
 use crate::registry::{Known, Registry, nearest};
 
 /// An item with its task.
@@ -38,7 +38,13 @@ pub(super) fn read(
     registry: &Registry,
     limits: &RequestLimits,
 ) -> Result<Vec<Question>, ProblemResponse> {
-    let body: Json = serde_json::from_slice(body).map_err(ProblemResponse::not_json)?;
+    let body: Json = serde_json::from_slice(body)
+        .or_else(|error| {
+            surrogates::replaced(body)
+                .and_then(|body| serde_json::from_slice(&body).ok())
+                .ok_or(error)
+        })
+        .map_err(ProblemResponse::not_json)?;
     let Json::Object(mut body) = body else {
         return Err(ProblemResponse::bad(
             None,
@@ -173,6 +179,7 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
     }
     Ok(CodeTask {
         entry_point,
+        prefix: None,
         canonical: None,
         imports: Vec::new(),
         example: None,
@@ -348,6 +355,12 @@ mod tests {
             let problem = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap_err();
             assert_eq!(problem.into_response().status().as_u16(), status, "{body}");
         }
+        let halved = br#"{"items": [{"id": "\ud800", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "a\udfff"}]}"#;
+        let questions = read(halved, &Registry::default(), &LIMITS).unwrap();
+        assert_eq!(
+            (questions[0].id.as_str(), questions[0].completion.as_str()),
+            ("\u{fffd}", "a\u{fffd}")
+        );
         assert_eq!(
             read(br#"{"items": []}"#, &Registry::default(), &LIMITS).unwrap(),
             []

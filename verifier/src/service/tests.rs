@@ -15,7 +15,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::grade::math::Extraction;
 use crate::graders::no_sandbox;
-use crate::scripted::{Scripted, completed};
+use crate::scripted::{Scripted, completed, ended};
 
 fn settings() -> Settings {
     Settings {

@@ -1,12 +1,13 @@
 //! What a task's own solution returns, made once in the same sandbox and kept in memory and on disk.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use datasets::CodeTask;
 use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
 use serde::{Deserialize, Serialize};
 
+use super::Attempt;
 use crate::cache::{Disk, Key, KeyWriter, Lru, Table};
 use crate::grade::excerpt;
 
@@ -50,16 +51,16 @@ impl Expectations {
         }
     }
 
-    /// What `solution` returns for `calls`. Made at most once at a time.
+    /// What `solution` returns for `calls`. Made at most once at a time; others wait for it meanwhile, where the `attempt` is patient.
     pub(super) fn of(
         &self,
-        sandbox: &dyn Sandbox,
+        attempt: Attempt<'_>,
         task: &CodeTask,
         solution: &str,
         calls: &[String],
         limits: &Limits,
     ) -> Outcome {
-        let key = key(sandbox, task, solution, calls, limits);
+        let key = key(attempt.sandbox, task, solution, calls, limits);
         if let Some(kept) = self.kept(&key) {
             return Ok(kept);
         }
@@ -70,18 +71,33 @@ impl Expectations {
                 .entry(key)
                 .or_default(),
         );
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = match slot.try_lock() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if attempt.patient => {
+                slot.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(NoExpectation {
+                    reason: "the task's own solution is just being run".to_owned(),
+                    retryable: true,
+                });
+            }
+        };
         let outcome = match &*slot {
             Some(outcome) => outcome.clone(),
             None => {
                 let outcome = self.kept(&key).map_or_else(
                     || {
-                        make(sandbox, task, solution, calls, limits)
+                        make(attempt.sandbox, task, solution, calls, limits)
                             .map(|made| self.keep(key, made))
                     },
                     Ok,
                 );
-                *slot = Some(outcome.clone());
+                // What may succeed the next time is tried again by the next.
+                if !matches!(&outcome, Err(none) if none.retryable) {
+                    *slot = Some(outcome.clone());
+                }
                 outcome
             }
         };

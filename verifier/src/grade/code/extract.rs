@@ -33,18 +33,23 @@ pub fn extract(completion: &str) -> Option<&str> {
                 open = Some(Fence {
                     marks,
                     python,
+                    start,
                     content: at,
                 });
             }
         }
     }
-    // A block that the completion's end cut off.
+    // A block that the completion's end cut off; or, where there is nothing in it, the end of one that the prompt had opened.
     if let Some(fence) = open {
         let block = &completion[fence.content..];
-        if fence.python {
-            python = Some(block);
+        if block.trim().is_empty() {
+            any = any.or(Some(&completion[..fence.start]));
+        } else {
+            if fence.python {
+                python = Some(block);
+            }
+            any = Some(block);
         }
-        any = Some(block);
     }
     let program = python.or(any).unwrap_or(completion);
     (!program.trim().is_empty()).then_some(program)
@@ -53,6 +58,9 @@ pub fn extract(completion: &str) -> Option<&str> {
 struct Fence {
     marks: usize,
     python: bool,
+    /// Where its line begins.
+    start: usize,
+    /// Where its block begins.
     content: usize,
 }
 
@@ -91,6 +99,13 @@ mod tests {
     #[test]
     fn a_block_that_is_cut_off_counts() {
         assert_eq!(extract("```python\na = 1\n"), Some("a = 1\n"));
+    }
+
+    #[test]
+    fn a_fence_with_nothing_behind_it_ends_what_stands_before_it() {
+        assert_eq!(extract("    return x\n```\n"), Some("    return x\n"));
+        assert_eq!(extract("a = 1\n```python\n \n"), Some("a = 1\n"));
+        assert_eq!(extract("```\na = 1\n```\n```\n"), Some("a = 1\n"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use datasets::{CodeTest, Compare};
+use sandboxes::{Call, End, Run};
 
 use super::*;
 use crate::scripted::{Scripted, completed, ended};
@@ -9,6 +11,7 @@ use crate::scripted::{Scripted, completed, ended};
 fn task(canonical: Option<&str>) -> CodeTask {
     CodeTask {
         entry_point: "f".to_owned(),
+        prefix: None,
         canonical: canonical.map(str::to_owned),
         imports: Vec::new(),
         example: None,
@@ -275,7 +278,7 @@ fn a_task_without_tests_cannot_be_passed() {
 }
 
 #[test]
-fn asserts_count_with_the_tests_and_run_only_where_these_pass() {
+fn asserts_count_with_the_tests_and_run_even_where_these_fail() {
     let (grader, sandbox) = grader(Scripted::doubling());
     let task = CodeTask {
         asserts: vec!["assert f(9) == 18".to_owned()],
@@ -292,7 +295,7 @@ fn asserts_count_with_the_tests_and_run_only_where_these_pass() {
         (wrong.verdict, wrong.passed, wrong.total),
         (Verdict::Incorrect, Some(1), Some(4))
     );
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs + 1);
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs + 2);
 }
 
 #[test]
@@ -308,4 +311,182 @@ fn a_failed_assert_is_shown() {
         (grading.verdict, grading.detail["assert"].as_str()),
         (Verdict::Incorrect, Some("assert f(9) == 18"))
     );
+}
+
+/// A program that stops in the calls `stops`, and otherwise doubles; `given` is the fuel of each of its runs.
+fn stopping(stops: &'static [i64], end: End) -> (Grading, Vec<u64>) {
+    let given = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&given);
+    let (grader, _) = grader(Scripted::new(move |_, calls, limits| {
+        noted.lock().unwrap().push(limits.fuel);
+        let mut answers = Vec::new();
+        for call in calls {
+            let n: i64 = call.trim_matches(['[', ']']).parse().unwrap();
+            if stops.contains(&n) {
+                return Ok(ended(answers, end.clone()));
+            }
+            answers.push(Call::Returned((2 * n).to_string()));
+        }
+        Ok(completed(answers))
+    }));
+    let task = CodeTask {
+        tests: (1..=10)
+            .map(|n| CodeTest {
+                args: vec![Value::from(n)],
+                expected: Some(Value::from(2 * n)),
+            })
+            .collect(),
+        ..task(None)
+    };
+    let grading = grader.grade(&task, "program");
+    let given = given.lock().unwrap().clone();
+    (grading, given)
+}
+
+#[test]
+fn the_tests_behind_one_in_which_a_program_stops_count_too() {
+    for (end, verdict) in [
+        (End::OutOfFuel, Verdict::Timeout),
+        (End::OutOfMemory, Verdict::Memory),
+        (End::Died("exit".to_owned()), Verdict::Incorrect),
+    ] {
+        let (grading, given) = stopping(&[2, 10], end);
+        assert_eq!(
+            (grading.verdict, grading.passed, grading.total),
+            (verdict, Some(8), Some(10))
+        );
+        assert_eq!(grading.detail["test"].as_u64(), Some(1));
+        assert_eq!(given.len(), 2);
+    }
+}
+
+#[test]
+fn a_program_that_stops_in_every_test_has_an_end() {
+    let all: &[i64] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+    let (grading, given) = stopping(all, End::OutOfFuel);
+    assert_eq!(
+        (grading.verdict, grading.passed, grading.total),
+        (Verdict::Timeout, Some(0), Some(10))
+    );
+    // Each run of the script uses 1,000 units.
+    let whole = Limits::default().fuel;
+    assert_eq!(given, [whole, whole - 1_000, whole - 2_000, whole - 3_000]);
+}
+
+#[test]
+fn test_code_that_defines_tests_is_one_test_for_each() {
+    let (grader, sandbox) = grader(Scripted::new(|source, calls, _| {
+        if source.starts_with("\"\"\"Finds the tests") {
+            assert_eq!(
+                calls,
+                [r#"["def check(c): pass","f"]"#, r#"["assert f(1)","f"]"#]
+            );
+            let none = Call::Returned(r#"["assert f(1)",[]]"#.to_owned());
+            let found = r#"["def check(c): pass",[["check(f)","check(f)"],["g()","g()"]]]"#;
+            return Ok(completed(vec![Call::Returned(found.to_owned()), none]));
+        }
+        assert_eq!(calls, ["check(f)", "g()", "assert f(1)"]);
+        let raised = Call::Raised {
+            kind: "AssertionError".to_owned(),
+            message: String::new(),
+        };
+        let passed = || Call::Returned("null".to_owned());
+        Ok(completed(vec![passed(), raised, passed()]))
+    }));
+    let task = CodeTask {
+        tests: Vec::new(),
+        asserts: vec!["def check(c): pass".to_owned(), "assert f(1)".to_owned()],
+        ..task(None)
+    };
+    for _ in 0..2 {
+        let grading = grader.grade(&task, "program");
+        assert_eq!(
+            (grading.verdict, grading.passed, grading.total),
+            (Verdict::Incorrect, Some(2), Some(3))
+        );
+        assert_eq!(grading.detail["assert"].as_str(), Some("g()"));
+    }
+    assert_eq!(
+        sandbox.runs.load(Ordering::SeqCst),
+        3,
+        "the tests are read once"
+    );
+}
+
+#[test]
+fn test_code_that_cannot_be_read_is_no_fault_of_the_program() {
+    let (grader, _) = grader(Scripted::new(|_, _, _| {
+        let raised = Call::Raised {
+            kind: "SyntaxError".to_owned(),
+            message: "line 1".to_owned(),
+        };
+        Ok(completed(vec![raised]))
+    }));
+    let task = CodeTask {
+        tests: Vec::new(),
+        asserts: vec!["def check(:".to_owned()],
+        ..task(None)
+    };
+    let grading = grader.grade(&task, "program");
+    assert_eq!(
+        (grading.verdict, grading.retryable),
+        (Verdict::Unavailable, false)
+    );
+}
+
+#[test]
+fn a_value_far_longer_than_the_expected_one_is_not_read() {
+    let million = format!("[{}]", vec!["2"; 1 << 20].join(","));
+    for (expected, got) in [
+        ("[1]", million.as_str()),
+        (&"7".repeat(10_000), &million),
+        ("1", &"7".repeat(70_000)),
+    ] {
+        assert!(!of_a_size(expected, got));
+    }
+    assert!(of_a_size(&million, &million.replace('2', "2.0")));
+    assert!(of_a_size("1e+308", &"9".repeat(309)));
+    assert!(of_a_size(
+        "[4,5]",
+        &format!("[{}]", vec!["4"; 10_000].join(","))
+    ));
+}
+
+/// A program, or its task's own solution, that needs so much fuel.
+fn needing(fuel: u64) -> Scripted {
+    Scripted::new(move |source, _, limits| {
+        if source.contains("heavy") && limits.fuel < fuel {
+            return Ok(ended(returned(&["2"]), End::OutOfFuel));
+        }
+        Ok(completed(returned(&["2", "4", "6"])))
+    })
+}
+
+#[test]
+fn what_is_not_over_soon_has_no_verdict_yet() {
+    let heavy = "def f(n): heavy";
+    for (fuel, briefly) in [(1_000_000_000, true), (5_000_000_000, false)] {
+        for (canonical, completion) in [(None, heavy), (Some(heavy), "def f(n): right")] {
+            let (grader, _) = grader(needing(fuel));
+            let task = task(canonical);
+            let verdict = |grading: Option<Grading>| grading.map(|grading| grading.verdict);
+            assert_eq!(
+                verdict(grader.grade_briefly(&task, completion)),
+                briefly.then_some(Verdict::Correct)
+            );
+            assert_eq!(grader.grade(&task, completion).verdict, Verdict::Correct);
+            // By now the expected values are there.
+            assert_eq!(
+                grader
+                    .grade_briefly(&task, "def f(n): right")
+                    .unwrap()
+                    .verdict,
+                Verdict::Correct
+            );
+        }
+    }
+    // What runs out of all fuel that it may ever have has a verdict.
+    let (grader, _) = grader(needing(u64::MAX));
+    assert!(grader.grade_briefly(&task(None), heavy).is_none());
+    assert_eq!(grader.grade(&task(None), heavy).verdict, Verdict::Timeout);
 }

@@ -136,3 +136,50 @@ async fn when_a_client_goes_away_its_queued_items_are_not_judged() {
     }
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_soon_over_does_not_wait_for_those_that_are_not() {
+    let gate = Gate::shut();
+    let service = service(settings());
+    let held = Arc::clone(&gate);
+    let doubling = Scripted::doubling();
+    // A "long" program waits at the gate, unless it is given so little fuel that it ends there.
+    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+        if source.contains("long") {
+            if limits.fuel < Limits::default().fuel {
+                return Ok(ended(Vec::new(), sandboxes::End::OutOfFuel));
+            }
+            held.wait();
+        }
+        let program = sandboxes::Program {
+            source,
+            entry_point: "f",
+            calls,
+        };
+        doubling
+            .run(&program, limits)
+            .map_err(|_| SandboxError::Transient("x".to_owned()))
+    }));
+    service.prepare(opens(&sandbox));
+    let app = app(Arc::clone(&service));
+    let long: Json = (0..10)
+        .map(|n| item("s", &doubles(), &format!("right long {n}")))
+        .collect();
+    let first = tokio::spawn({
+        let app = app.clone();
+        async move { verify(&app, &long).await }
+    });
+    while service.long.load() != (8, 2) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (status, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
+    assert_eq!(
+        (status, &body["results"][0]["verdict"]),
+        (StatusCode::OK, &json!("correct"))
+    );
+    assert!(!first.is_finished());
+    gate.open();
+    let (_, body) = first.await.unwrap();
+    let results = body["results"].as_array().unwrap();
+    assert!(results.iter().all(|one| one["verdict"] == "correct"));
+}

@@ -1,0 +1,242 @@
+//! HumanEval's record form, of which a completion is the rest of a function, and HumanEval+'s two: EvalPlus's own, with inputs, and the
+//! Hugging Face one, with inputs and results as Python literals.
+//!
+//! A task's tests may use what stands before the function in its prompt (imports, helper functions), so this is run before them.
+
+use std::path::{Path, PathBuf};
+
+use super::record::{self, Record};
+use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
+
+/// The file's name in a data folder, and as it is fetched.
+const FILES: [&str; 2] = ["HumanEval.jsonl", "HumanEval.jsonl.gz"];
+
+pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
+    let [unpacked, packed] = FILES.map(|file| super::files_in("humaneval", places, [file]));
+    let [file] = unpacked.or_else(|missing| packed.map_err(|_| missing))?;
+    Ok(Dataset {
+        name: "humaneval".to_owned(),
+        train: Vec::new(),
+        eval: tasks(&file)?,
+    })
+}
+
+fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
+    record::read(path)?
+        .iter()
+        .map(|record| task("humaneval", record))
+        .collect()
+}
+
+/// Whether a record has this form: a prompt that ends in the entry point's head, the rest of a right program, and what decides.
+pub(super) fn is_record(record: &Record) -> bool {
+    let text = |field| record.optional_text(field).ok().flatten();
+    match (text("prompt"), text("entry_point")) {
+        (Some(prompt), Some(entry_point)) => {
+            record.has("canonical_solution")
+                && (record.has("test") || record.has("base_input"))
+                && head(prompt, entry_point).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Where the head of the entry point begins.
+fn head(prompt: &str, entry_point: &str) -> Option<usize> {
+    let head = format!("def {entry_point}(");
+    prompt
+        .match_indices(&head)
+        .map(|(at, _)| at)
+        .filter(|&at| at == 0 || prompt.as_bytes()[at - 1] == b'\n')
+        .last()
+}
+
+/// The task of a record for which [`is_record`] holds.
+pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
+    let number = match record.require("task_id")? {
+        Value::Int(n) => n.to_string(),
+        Value::Str(id) => id.rsplit('/').next().unwrap_or(id).to_owned(),
+        other => {
+            let reason = format!(
+                "text or a whole number is expected, not {}",
+                record::kind(other)
+            );
+            return Err(record.error("task_id", reason));
+        }
+    };
+    let (prompt, entry_point) = (record.text("prompt")?, record.text("entry_point")?);
+    let at = head(prompt, entry_point).ok_or_else(|| {
+        let reason = format!("no line begins with `def {entry_point}(`");
+        record.error("prompt", reason)
+    })?;
+    let before = prompt[..at].trim();
+    let mut atol = record.optional_number("atol")?.unwrap_or(0.0);
+    let (mut tests, mut asserts) = (Vec::new(), Vec::new());
+    if record.has("base_input") {
+        for field in ["base_input", "plus_input"] {
+            tests.extend(inputs(record, field)?);
+        }
+    } else {
+        let program = record.text("test")?;
+        match literals(program) {
+            Some((found, tolerance)) => (tests, atol) = (found, tolerance),
+            None => asserts.push(program.to_owned()),
+        }
+    }
+    let compare = if entry_point == "find_zero" && asserts.is_empty() {
+        Compare::Root
+    } else {
+        Compare::Equal
+    };
+    Ok(Task {
+        id: format!("{dataset}/{number}"),
+        question: prompt.to_owned(),
+        spec: TaskSpec::Code(CodeTask {
+            entry_point: entry_point.to_owned(),
+            prefix: Some(prompt.to_owned()),
+            canonical: Some(format!("{prompt}{}", record.text("canonical_solution")?)),
+            imports: if before.is_empty() {
+                Vec::new()
+            } else {
+                vec![before.to_owned()]
+            },
+            example: None,
+            tests,
+            asserts,
+            atol,
+            compare,
+        }),
+    })
+}
+
+/// EvalPlus's inputs, of which the results are made from the solution.
+fn inputs(record: &Record, field: &'static str) -> Result<Vec<CodeTest>, DatasetError> {
+    record
+        .list(field)?
+        .iter()
+        .map(|input| match input {
+            Value::List(args) => Ok(CodeTest {
+                args: args.clone(),
+                expected: None,
+            }),
+            _ => Err(record.error(field, "an input is not an array of arguments")),
+        })
+        .collect()
+}
+
+/// The tests and the tolerance of a program that lists `inputs` and `results`, and compares as EvalPlus does; `None` for any other program.
+fn literals(program: &str) -> Option<(Vec<CodeTest>, f64)> {
+    let list = |name: &str| {
+        let start = format!("\n    {name} = ");
+        let at = program.find(&start)? + start.len();
+        match Value::parse_python_prefix(&program[at..]) {
+            Ok((Value::List(items), _)) => Some(items),
+            _ => None,
+        }
+    };
+    let call = program
+        .lines()
+        .rev()
+        .find_map(|line| line.trim().strip_prefix("assertion(candidate(*inp), exp, "))?;
+    let atol = call.strip_suffix(')')?.parse().ok()?;
+    if !program.contains("assert out == exp") {
+        return None;
+    }
+    let (inputs, results) = (list("inputs")?, list("results")?);
+    if inputs.len() != results.len() {
+        return None;
+    }
+    let tests = inputs
+        .into_iter()
+        .zip(results)
+        .map(|(args, expected)| match args {
+            Value::List(args) | Value::Tuple(args) => Some(CodeTest {
+                args,
+                expected: Some(expected),
+            }),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    Some((tests, atol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Task, String> {
+        let records = record::parse("mine.jsonl", text).unwrap();
+        assert!(is_record(&records[0]), "{text}");
+        task("mine", &records[0]).map_err(|e| e.to_string())
+    }
+
+    fn code(task: &Task) -> &CodeTask {
+        match &task.spec {
+            TaskSpec::Code(code) => code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_completion_goes_on_with_the_prompt_and_the_tests_see_what_stands_before_the_function() {
+        let task = load(r#"{"task_id":"HumanEval/3","prompt":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\"\" say it \"\"\"\n","entry_point":"f","canonical_solution":"    return x\n","test":"def check(candidate):\n    assert candidate(1) == 1\n"}"#).unwrap();
+        assert_eq!(task.id, "mine/3");
+        let code = code(&task);
+        assert_eq!(code.prefix.as_deref(), Some(task.question.as_str()));
+        assert_eq!(code.imports, ["import math\n\ndef g(x):\n    return x"]);
+        assert!(
+            code.canonical
+                .as_ref()
+                .unwrap()
+                .ends_with("say it \"\"\"\n    return x\n")
+        );
+        assert_eq!(
+            code.asserts,
+            ["def check(candidate):\n    assert candidate(1) == 1\n"]
+        );
+    }
+
+    #[test]
+    fn evalplus_records_have_inputs_and_its_oracle_for_roots() {
+        let task = load(r#"{"task_id":"HumanEval/32","prompt":"def find_zero(xs):\n","entry_point":"find_zero","canonical_solution":"    return 0\n","base_input":[[[1,2]]],"plus_input":[[[3,4]]],"atol":0.0001,"test":"x"}"#).unwrap();
+        let code = code(&task);
+        assert_eq!(
+            (code.tests.len(), code.atol, code.compare),
+            (2, 1e-4, Compare::Root)
+        );
+        assert_eq!(
+            code.tests[1].args,
+            [Value::List(vec![Value::from(3), Value::from(4)])]
+        );
+    }
+
+    #[test]
+    fn literal_inputs_and_results_are_read_and_other_programs_are_test_code() {
+        let program = "def assertion(out, exp, atol):\n    assert out == exp\\n\ndef check(candidate):\n    inputs = [[1], [2]]\n    results = [1, 4]\n    for i, (inp, exp) in enumerate(zip(inputs, results)):\n        assertion(candidate(*inp), exp, 1e-06)\n";
+        let (tests, atol) = literals(program).unwrap();
+        assert_eq!((tests.len(), atol), (2, 1e-6));
+        assert_eq!(tests[1].expected, Some(Value::from(4)));
+        for other in [
+            program.replace("results = [1, 4]", "results = [ref(1)]"),
+            program.replace("[[1], [2]]", "[[1]]"),
+            program.replace(", exp, 1e-06", ", exp, tolerance"),
+            program.replace("assert out == exp", "pass"),
+        ] {
+            assert!(literals(&other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn other_records_are_left_to_others() {
+        for text in [
+            r#"{"task_id":"Mbpp/2","prompt":"Write f.\nassert f(1)","entry_point":"f","canonical_solution":"x","base_input":[]}"#,
+            r#"{"prompt":"def f(x):","entry_point":"f","asserts":["assert f(1)"]}"#,
+            r#"{"prompt":"def g(x):\n  def f(","entry_point":"f","canonical_solution":"x","test":""}"#,
+        ] {
+            assert!(
+                !is_record(&record::parse("mine.jsonl", text).unwrap()[0]),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Every hostile completion of `tests/attacks/` through a running verifier: its verdict, the next honest sample's, the service's health, and what
+//! could have got out.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::artifacts;
+use tests::attacks::{Case, all, folder};
+use tests::programs::Verifier;
+
+/// A sandbox that the verifier can judge in, and what configures it: small limits, so that what is exhausting ends soon.
+struct Backend {
+    name: &'static str,
+    settings: &'static [&'static str],
+}
+
+const WASM: Backend = Backend {
+    name: "wasm",
+    settings: &[
+        "code.sandbox=wasm",
+        "code.fuel=3000000000",
+        "code.memory_bytes=536870912",
+    ],
+};
+const DOCKER: Backend = Backend {
+    name: "docker",
+    settings: &["code.sandbox=docker", "code.memory_bytes=536870912"],
+};
+
+#[test]
+fn nothing_gets_out_of_wasm_and_nothing_is_forged() {
+    if artifacts::sandbox().is_some() {
+        attack(&WASM);
+    }
+}
+
+#[test]
+fn nothing_gets_out_of_docker_and_nothing_is_forged() {
+    attack(&DOCKER);
+}
+
+/// What the sandboxed programs could reach if they were not: a secret in the environment and in a file, a folder to write in, a port to connect to.
+struct Bait {
+    folder: tempfile::TempDir,
+    secret: String,
+    visitors: TcpListener,
+}
+
+impl Bait {
+    fn lay() -> Bait {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = format!(
+            "secret-{:x}",
+            std::process::id().wrapping_mul(2_654_435_761)
+        );
+        std::fs::write(folder.path().join("secret"), &secret).unwrap();
+        let visitors = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        visitors.set_nonblocking(true).unwrap();
+        Bait {
+            folder,
+            secret,
+            visitors,
+        }
+    }
+
+    /// What of it was touched.
+    fn touched(&self) -> Vec<String> {
+        let mut touched = Vec::new();
+        if let Ok((_, from)) = self.visitors.accept() {
+            touched.push(format!("a program connected from {from}"));
+        }
+        for entry in std::fs::read_dir(self.folder.path()).unwrap().flatten() {
+            if entry.file_name() != "secret" {
+                touched.push(format!("a program wrote {}", entry.path().display()));
+            }
+        }
+        for place in ["/tmp", "/var/tmp", "/dev/shm", "/", "."] {
+            for name in ["rapid-mark", "rapid_mark", "link"] {
+                let path = std::path::Path::new(place).join(name);
+                if path.symlink_metadata().is_ok() {
+                    touched.push(format!("a program wrote {}", path.display()));
+                }
+            }
+        }
+        touched
+    }
+}
+
+/// One verifier under attack.
+struct Siege {
+    verifier: Verifier,
+    bait: Bait,
+    watch: String,
+    honest: AtomicUsize,
+    /// By case and task.
+    outcomes: Mutex<BTreeMap<String, Value>>,
+    faults: Mutex<Vec<String>>,
+}
+
+fn attack(backend: &Backend) {
+    let bait = Bait::lay();
+    let tasks = format!("datasets=[{}]", json!(folder().join("tasks.jsonl")));
+    let mut arguments = vec!["--set", &tasks, "--set", "workers=2"];
+    arguments.extend(backend.settings.iter().flat_map(|set| ["--set", *set]));
+    let verifier = Verifier::start_with(&arguments, &[("RAPID_TEST_SECRET", &bait.secret)]);
+    let info = verifier.request("GET", "/v1/info", b"").json();
+    let grader = info["graders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|grader| grader["name"] == "code")
+        .unwrap();
+    if grader["state"] != "ready" {
+        assert!(backend.name != "wasm", "{grader}");
+        artifacts::skipped(&format!(
+            "{} cannot judge here: {}",
+            backend.name, grader["reason"]
+        ));
+        return;
+    }
+    assert_eq!(grader["backend"], backend.name);
+
+    let port = bait.visitors.local_addr().unwrap().port().to_string();
+    let cases = all(&[
+        ("@FOLDER@", bait.folder.path().to_str().unwrap()),
+        ("@PORT@", &port),
+        ("@VERIFIER@", &verifier.url()),
+    ]);
+    let siege = Siege {
+        verifier,
+        bait,
+        watch: std::fs::read_to_string(folder().join("watch.py")).unwrap(),
+        honest: AtomicUsize::new(0),
+        outcomes: Mutex::default(),
+        faults: Mutex::default(),
+    };
+    siege.honest_sample("before the first case");
+    siege.run(&cases);
+    siege.report(backend, &cases);
+}
+
+impl Siege {
+    /// Judges all cases, four at a time, while the service is asked for its health without a pause.
+    fn run(&self, cases: &[Case]) {
+        let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let health = scope.spawn(|| {
+                let mut asked = 0;
+                while !over.load(Ordering::SeqCst) {
+                    let answer = self.verifier.request("GET", "/healthz", b"");
+                    assert_eq!(answer.status, 200, "after {asked} healthy answers");
+                    asked += 1;
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                asked
+            });
+            let workers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        while let Some(case) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
+                            for task in &case.tasks {
+                                self.judge(case, task);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let ended: Vec<_> = workers
+                .into_iter()
+                .map(std::thread::ScopedJoinHandle::join)
+                .collect();
+            over.store(true, Ordering::SeqCst);
+            assert!(health.join().expect("the service is healthy throughout") > 0);
+            assert!(
+                ended.iter().all(Result::is_ok),
+                "a request was not answered"
+            );
+        });
+    }
+
+    fn judge(&self, case: &Case, task: &str) {
+        let place = format!("{} on {task}", case.id());
+        self.expect(&place, case, task);
+        if case.family == "lasting" {
+            // Whatever the first left, the second would find.
+            self.expect(&format!("{place}, again"), &case.with_line("# again"), task);
+        }
+        self.honest_sample(&place);
+    }
+
+    fn expect(&self, place: &str, case: &Case, task: &str) {
+        let answer = self.ask(&case.request(task));
+        let verdict = answer["verdict"].as_str().unwrap_or_default();
+        if !case.verdicts.iter().any(|allowed| allowed == verdict) {
+            self.fault(format!("{place}: {answer}, and not {:?}", case.verdicts));
+        }
+        let text = answer.to_string();
+        if text.contains(&self.bait.secret) {
+            self.fault(format!("{place} has read what is secret: {text}"));
+        }
+        if text.len() > 10_000 {
+            self.fault(format!("{place} has an answer of {} bytes", text.len()));
+        }
+        let outcome = json!({"verdict": verdict, "passed": answer["passed"], "total": answer["total"], "detail": answer["detail"], "deterministic": answer["deterministic"]});
+        self.outcomes
+            .lock()
+            .unwrap()
+            .insert(place.to_owned(), outcome);
+    }
+
+    /// A right program that answers only where it finds nothing that an earlier one left. Never the same twice, so that it is judged anew.
+    fn honest_sample(&self, after: &str) {
+        let number = self.honest.fetch_add(1, Ordering::SeqCst);
+        let completion = format!("{}\n# {number}\n", self.watch);
+        let body = json!({"items": [{"id": "honest", "task": "tasks/values", "prompt": "", "completion": completion}]});
+        let answer = self.ask(&body.to_string());
+        if answer["verdict"] != "correct" || answer["cached"] != false {
+            self.fault(format!("the honest sample after {after}: {answer}"));
+        }
+    }
+
+    fn ask(&self, body: &str) -> Value {
+        let answer = self.verifier.request("POST", "/v1/verify", body.as_bytes());
+        match answer.status {
+            200 => answer.json()["results"][0].clone(),
+            status => json!({ "status": status, "body": answer.body }),
+        }
+    }
+
+    fn fault(&self, fault: String) {
+        self.faults.lock().unwrap().push(fault);
+    }
+
+    /// Prints the counts, keeps the outcomes beside the build, and fails where anything was not as it should be.
+    fn report(self, backend: &Backend, cases: &[Case]) {
+        let outcomes = self.outcomes.into_inner().unwrap();
+        let mut text = String::new();
+        for (place, outcome) in &outcomes {
+            writeln!(text, "{}", json!({ "case": place, "outcome": outcome })).unwrap();
+        }
+        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("attacks-{}.jsonl", backend.name));
+        std::fs::write(&file, text).unwrap();
+
+        let mut families: BTreeMap<&str, (usize, BTreeMap<&str, usize>)> = BTreeMap::new();
+        for case in cases {
+            families.entry(&case.family).or_default().0 += 1;
+        }
+        for (place, outcome) in &outcomes {
+            let family = place.split('/').next().unwrap();
+            let verdicts = &mut families.get_mut(family).unwrap().1;
+            *verdicts
+                .entry(outcome["verdict"].as_str().unwrap())
+                .or_default() += 1;
+        }
+        for (family, (number, verdicts)) in &families {
+            eprintln!(
+                "{}: {family}: {number} cases, verdicts {verdicts:?}",
+                backend.name
+            );
+        }
+        eprintln!("outcomes: {}", file.display());
+
+        let mut faults = self.faults.into_inner().unwrap();
+        faults.extend(self.bait.touched());
+        assert!(
+            faults.is_empty(),
+            "{} faults:\n{}",
+            faults.len(),
+            faults.join("\n")
+        );
+    }
+}

@@ -1,0 +1,9 @@
+# Never finishes loading.
+# verdict: timeout
+
+while True:
+    pass
+
+
+def solve(xs):
+    return []

@@ -1,0 +1,5 @@
+# Recurses without an end.
+# verdict: incorrect
+
+def solve(xs):
+    return solve(xs)

@@ -1,0 +1,5 @@
+# Computes an integer of a hundred million digits.
+# verdict: timeout memory
+
+def solve(xs):
+    return 7 ** 10 ** 8

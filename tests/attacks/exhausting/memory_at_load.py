@@ -1,0 +1,6 @@
+# Takes all memory while it is loaded.
+# verdict: memory
+
+hoard = []
+while True:
+    hoard.append(bytes(1 << 20))

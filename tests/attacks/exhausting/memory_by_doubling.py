@@ -1,0 +1,7 @@
+# Doubles a list until there is no more memory.
+# verdict: memory
+
+def solve(xs):
+    xs = [0]
+    while True:
+        xs += xs

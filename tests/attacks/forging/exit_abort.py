@@ -1,0 +1,9 @@
+# Aborts in a call.
+# verdict: incorrect
+
+import os
+import sys
+
+
+def solve(xs):
+    os.abort()

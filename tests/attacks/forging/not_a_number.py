@@ -1,0 +1,6 @@
+# Returns not a number, which compares with nothing.
+# verdict: incorrect
+# task: mean values asserts
+
+def solve(xs):
+    return float("nan")

@@ -1,0 +1,20 @@
+# A trace function changes what the harness's own functions see and return.
+# verdict: incorrect
+
+import sys
+
+
+def tracer(frame, event, argument):
+    for name in ("result", "value", "answer", "taken"):
+        if name in frame.f_locals and frame.f_code.co_filename == "<harness>":
+            frame.f_locals[name] = [4]
+    return tracer
+
+
+sys.settrace(tracer)
+sys.setprofile(tracer)
+
+
+def solve(xs):
+    sys.settrace(tracer)
+    return None

@@ -1,0 +1,50 @@
+//! A first try at a program, with little fuel: most are over by then, and those that are not are judged where they keep nobody waiting.
+
+use sandboxes::{End, Identity, Limits, Program, Run, Sandbox, SandboxError};
+
+/// Fuel of a first try: a few tenths of a second.
+const FUEL: u64 = 2_000_000_000;
+
+/// A sandbox that gives a program up after [`FUEL`], with [`SandboxError::Transient`]. A run that ends before is the run that the sandbox behind it would have
+/// made, since fuel is counted alike whatever there is of it.
+pub(super) struct Brief<'a>(pub &'a dyn Sandbox);
+
+impl Sandbox for Brief<'_> {
+    fn identity(&self) -> &Identity {
+        self.0.identity()
+    }
+
+    fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
+        decided(self.0.run(program, &cut(limits))?, limits)
+    }
+
+    fn run_tests(
+        &self,
+        program: &Program<'_>,
+        prelude: &str,
+        tests: &[String],
+        limits: &Limits,
+    ) -> Result<Run, SandboxError> {
+        decided(
+            self.0.run_tests(program, prelude, tests, &cut(limits))?,
+            limits,
+        )
+    }
+}
+
+fn cut(limits: &Limits) -> Limits {
+    Limits {
+        fuel: limits.fuel.min(FUEL),
+        ..*limits
+    }
+}
+
+fn decided(run: Run, limits: &Limits) -> Result<Run, SandboxError> {
+    let stopped = matches!(run.end, End::OutOfFuel | End::OutOfTime);
+    if stopped && limits.fuel > FUEL {
+        return Err(SandboxError::Transient(
+            "the program is not over soon".to_owned(),
+        ));
+    }
+    Ok(run)
+}

@@ -1,0 +1,140 @@
+//! What became of each test of a program, over one run or, where the program stopped in a test, several.
+
+use sandboxes::{Call, End, Limits, Run, SandboxError};
+use serde_json::{Value as Json, json};
+use verifier_api::Verdict;
+
+use super::with_fuel;
+use crate::grade::{Grading, excerpt};
+
+/// Runs besides the first: where a program runs out of fuel or memory or leaves in one test, it goes on with the next in a fresh instance, so that
+/// the tests behind that one count too. The verdict is decided by then.
+const FURTHER_RUNS: usize = 3;
+/// Fuel of such a run, where less is left: this part of the whole.
+const FURTHER_FUEL: u64 = 8;
+
+/// The counts, and the first test that was not passed.
+pub(super) struct Tally {
+    pub passed: usize,
+    pub total: usize,
+    /// The verdict that the first failure makes, and what is shown of it.
+    pub failure: Option<(Verdict, Json)>,
+    /// Fuel used, in all.
+    pub fuel: u64,
+    /// What the first run wrote.
+    pub stdout: String,
+    /// Whether a clock ended one of the runs.
+    pub by_clock: bool,
+}
+
+impl Tally {
+    /// Runs `total` tests. `run` makes a run of those from the given one on; `fault` says what is wrong with a value that a test returned.
+    pub(super) fn of(
+        total: usize,
+        limits: &Limits,
+        mut run: impl FnMut(usize, &Limits) -> Result<Run, SandboxError>,
+        fault: impl Fn(usize, &str) -> Option<Json>,
+    ) -> Result<Tally, SandboxError> {
+        let mut tally = Tally {
+            passed: 0,
+            total,
+            failure: None,
+            fuel: 0,
+            stdout: String::new(),
+            by_clock: false,
+        };
+        let mut start = 0;
+        for further in 0..=FURTHER_RUNS {
+            let left = limits.fuel.saturating_sub(tally.fuel);
+            let fuel = left.max(limits.fuel / FURTHER_FUEL);
+            let made = run(start, &with_fuel(*limits, fuel))?;
+            tally.fuel = tally.fuel.saturating_add(made.fuel);
+            let answered = made.calls.len().min(total - start);
+            for (index, call) in (start..).zip(&made.calls[..answered]) {
+                match wrong(call, |value| fault(index, value)) {
+                    None => tally.passed += 1,
+                    Some(mut detail) => {
+                        detail["test"] = json!(index);
+                        tally.failure.get_or_insert((Verdict::Incorrect, detail));
+                    }
+                }
+            }
+            start += answered;
+            let goes_on = tally.end(&made.end, start);
+            if further == 0 {
+                tally.stdout = made.stdout;
+            }
+            start += 1;
+            if !goes_on || start >= total {
+                break;
+            }
+        }
+        Ok(tally)
+    }
+
+    /// Notes how a run ended, having answered all tests before `index`; whether those behind it are worth another run.
+    fn end(&mut self, end: &End, index: usize) -> bool {
+        let (verdict, reason) = match end {
+            End::Completed if index == self.total => return false,
+            End::Completed => (Verdict::Incorrect, "not every call was answered".to_owned()),
+            End::Unloadable { kind, message } => {
+                let detail = json!({ "reason": excerpt(&format!("{kind}: {message}")) });
+                self.failure.get_or_insert((Verdict::Incorrect, detail));
+                return false;
+            }
+            End::OutOfFuel => (Verdict::Timeout, "out of fuel".to_owned()),
+            End::OutOfTime => {
+                self.by_clock = true;
+                (Verdict::Timeout, "out of time, twice".to_owned())
+            }
+            End::OutOfMemory => (Verdict::Memory, "out of memory".to_owned()),
+            End::Died(how) => (Verdict::Incorrect, excerpt(how)),
+        };
+        let detail = json!({ "reason": reason, "test": index });
+        self.failure.get_or_insert((verdict, detail));
+        *end != End::Completed
+    }
+
+    /// This and, behind it, what became of further tests.
+    pub(super) fn and(mut self, behind: Tally) -> Tally {
+        self.passed += behind.passed;
+        self.total += behind.total;
+        self.fuel = self.fuel.saturating_add(behind.fuel);
+        self.by_clock |= behind.by_clock;
+        if self.failure.is_none() {
+            self.failure = behind.failure;
+            self.stdout = behind.stdout;
+        }
+        self
+    }
+
+    /// The verdict: correct only where every test was passed and the program never stopped.
+    pub(super) fn grading(self) -> Grading {
+        let (verdict, mut detail) = match self.failure {
+            Some(failure) => failure,
+            None => (Verdict::Correct, json!({})),
+        };
+        if verdict != Verdict::Correct && !self.stdout.is_empty() {
+            detail["stdout"] = json!(excerpt(&self.stdout));
+        }
+        detail["fuel"] = json!(self.fuel);
+        let count = |n: usize| Some(u32::try_from(n).unwrap_or(u32::MAX));
+        Grading {
+            passed: count(self.passed),
+            total: count(self.total),
+            deterministic: !self.by_clock,
+            ..Grading::new(verdict, detail)
+        }
+    }
+}
+
+/// What is wrong with how one test ended; `fault` judges a value.
+fn wrong(call: &Call, fault: impl Fn(&str) -> Option<Json>) -> Option<Json> {
+    match call {
+        Call::Returned(value) => fault(value),
+        Call::Raised { kind, message } => {
+            Some(json!({ "raised": excerpt(&format!("{kind}: {message}")) }))
+        }
+        Call::TooLarge => Some(json!({ "raised": "the value returned is too large to be sent" })),
+    }
+}
