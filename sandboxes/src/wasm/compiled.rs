@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use wasmtime::{Engine, Module};
 
@@ -16,27 +17,23 @@ const KEEP: usize = 3;
 /// How names of files begin that are still being written.
 const ASIDE: &str = ".new";
 
-/// The folder, and the right to write in it until this is dropped.
+/// The folder. Finished files in it are never written to, so that reading needs no lock.
 pub(super) struct Compiled {
     folder: PathBuf,
     key: [u8; 32],
-    _lock: File,
 }
 
+/// The right to write in the folder, until it is dropped.
+pub(super) struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+
 impl Compiled {
-    /// Opens or makes `cache/compiled`, and waits until no other process prepares a module in it.
+    /// Opens or makes `cache/compiled`.
     ///
     /// # Errors
     /// [`SandboxError::Unusable`] where the folder cannot be made, or belongs to someone else.
     pub(super) fn open(cache: &Path) -> Result<Compiled, SandboxError> {
         let folder = cache.join("compiled");
-        Compiled::try_open(folder.clone()).map_err(|error| {
-            SandboxError::Unusable(format!(
-                "{}, where the compiled Python sandbox is kept, cannot be used ({error}); make it a folder that only its owner, who runs this program, may \
-                 enter, or choose another cache folder",
-                folder.display()
-            ))
-        })
+        Compiled::try_open(folder.clone()).map_err(|error| unusable(&folder, &error))
     }
 
     fn try_open(folder: PathBuf) -> io::Result<Compiled> {
@@ -54,20 +51,22 @@ impl Compiled {
         if status.mode() & 0o077 != 0 {
             fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
         }
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(folder.join("lock"))?;
-        lock.lock()?;
-        remove_leftovers(&folder)?;
-        let key = key(&folder)?;
-        Ok(Compiled {
-            folder,
-            key,
-            _lock: lock,
-        })
+        let key = match key(&folder) {
+            Some(key) => key,
+            None => {
+                let _lock = lock(&folder)?;
+                make_key(&folder)?
+            }
+        };
+        Ok(Compiled { folder, key })
+    }
+
+    /// Waits until no other process prepares a module here.
+    ///
+    /// # Errors
+    /// As [`Compiled::open`].
+    pub(super) fn lock(&self) -> Result<Lock, SandboxError> {
+        lock(&self.folder).map_err(|error| unusable(&self.folder, &error))
     }
 
     /// The module called `name`, if it is there and is what [`Compiled::keep`] wrote.
@@ -89,7 +88,11 @@ impl Compiled {
         #[allow(unsafe_code)]
         let module = unsafe { Module::deserialize_open_file(engine, file) };
         match module {
-            Ok(module) => Some(module),
+            Ok(module) => {
+                // Pruning begins with what has not been used for the longest time; where the time cannot be set, with the oldest.
+                let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+                Some(module)
+            }
             Err(error) => {
                 tracing::warn!(
                     "{} cannot be loaded ({error:#}); it is made again",
@@ -100,8 +103,8 @@ impl Compiled {
         }
     }
 
-    /// Writes a module that was compiled here.
-    pub(super) fn keep(&self, name: &str, module: &[u8]) -> io::Result<()> {
+    /// Writes a module that was compiled here, under the lock.
+    pub(super) fn keep(&self, _lock: &Lock, name: &str, module: &[u8]) -> io::Result<()> {
         let mut aside = tempfile::Builder::new()
             .prefix(ASIDE)
             .tempfile_in(&self.folder)?;
@@ -147,6 +150,14 @@ impl Compiled {
     }
 }
 
+fn unusable(folder: &Path, error: &io::Error) -> SandboxError {
+    SandboxError::Unusable(format!(
+        "{}, where the compiled Python sandbox is kept, cannot be used ({error}); make it a folder that only its owner, who runs this program, may \
+         enter, or choose another cache folder",
+        folder.display()
+    ))
+}
+
 /// Removes what a process that was killed left half written; nobody else is writing, since the lock is held.
 fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -163,18 +174,32 @@ fn process_owner(folder: &Path) -> io::Result<u32> {
     Ok(tempfile::tempfile_in(folder)?.metadata()?.uid())
 }
 
-/// The owner's key: made at random the first time.
-fn key(folder: &Path) -> io::Result<[u8; 32]> {
-    let path = folder.join("key");
-    if let Ok(bytes) = fs::read(&path)
-        && let Ok(key) = bytes.try_into()
-    {
+fn lock(folder: &Path) -> io::Result<Lock> {
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(folder.join("lock"))?;
+    lock.lock()?;
+    remove_leftovers(folder)?;
+    Ok(Lock(lock))
+}
+
+/// The owner's key, once it has been made.
+fn key(folder: &Path) -> Option<[u8; 32]> {
+    fs::read(folder.join("key")).ok()?.try_into().ok()
+}
+
+/// Makes the owner's key at random, unless another process just has; under the lock.
+fn make_key(folder: &Path) -> io::Result<[u8; 32]> {
+    if let Some(key) = key(folder) {
         return Ok(key);
     }
     let mut key = [0_u8; 32];
     File::open("/dev/urandom")?.read_exact(&mut key)?;
     let mut aside = tempfile::Builder::new().prefix(ASIDE).tempfile_in(folder)?;
     aside.write_all(&key)?;
-    aside.persist(path)?;
+    aside.persist(folder.join("key"))?;
     Ok(key)
 }

@@ -89,6 +89,11 @@ fn module(
     if let Some(module) = compiled.load(&name, engine) {
         return Ok(module);
     }
+    let lock = compiled.lock()?;
+    // Another process may have made it while this one waited.
+    if let Some(module) = compiled.load(&name, engine) {
+        return Ok(module);
+    }
     progress("preparing the Python sandbox: done once, in a minute or two");
     let warmed = warm::snapshot(&artifact.interpreter, &artifact.library, progress)
         .map_err(|error| unusable(&error))?;
@@ -97,7 +102,7 @@ fn module(
         .precompile_module(&warmed)
         .map_err(|error| unusable(&error))?;
     drop(warmed);
-    compiled.keep(&name, &code).map_err(|error| {
+    compiled.keep(&lock, &name, &code).map_err(|error| {
         SandboxError::Unusable(format!(
             "the compiled Python sandbox cannot be written to {} ({error}); make room for {} MiB there",
             cache.display(),
