@@ -279,7 +279,7 @@ async fn humanevals_functions_are_right_as_bodies_and_whole_and_wrong_without_on
         ));
         wrong.push(item(&task.id, "    pass\n".to_owned()));
     }
-    let running = Running::start(&folder, true).await;
+    let running = Running::start(&folder, "wasm").await;
     for (items, verdict) in [(right, Verdict::Correct), (wrong, Verdict::Incorrect)] {
         let others: Vec<Judgement> = running
             .judge(items)
