@@ -128,18 +128,18 @@ fn a_recipe_that_cannot_be_meant_is_refused_with_what_was_meant() {
             "--recipe".as_ref(),
             recipe.as_os_str(),
         ]));
-        let said = outcome.failure(1);
+        let said = outcome.failure(2);
         assert!(
             names.iter().all(|name| said.contains(name)),
             "{text:?} does not name {names:?}: {said}"
         );
     }
-    let said = run(&mut rapid(words("train --recipe quikstart --dry-run"))).failure(1);
+    let said = run(&mut rapid(words("train --recipe quikstart --dry-run"))).failure(2);
     assert!(said.contains("quickstart"), "{said}");
     let said = run(&mut rapid(words(
         "train --recipe quickstart --dry-run --set run.update=3",
     )))
-    .failure(1);
+    .failure(2);
     assert!(said.contains("run.updates"), "{said}");
 }
 
