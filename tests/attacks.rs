@@ -25,7 +25,7 @@ const WASM: Backend = Backend {
     name: "wasm",
     settings: &[
         "code.sandbox=wasm",
-        "code.fuel=3000000000",
+        "code.fuel=1000000000",
         "code.memory_bytes=536870912",
     ],
 };

@@ -143,7 +143,7 @@ fn made() -> Vec<Case> {
             family: "confusing".to_owned(),
             name: name.to_owned(),
             tasks: FORMS.map(str::to_owned).to_vec(),
-            verdicts: vec![verdict.to_owned()],
+            verdicts: verdict.split(' ').map(str::to_owned).collect(),
             completion,
         });
     };
@@ -174,7 +174,7 @@ fn made() -> Vec<Case> {
     add(
         "nul_in_prose",
         "correct",
-        text(&format!("\0\0{}\0", block(RIGHT))),
+        text(&format!("\0\0\n{}\0", block(RIGHT))),
     );
     add(
         "carriage_returns",
@@ -256,7 +256,7 @@ fn made() -> Vec<Case> {
     );
     add(
         "line_without_an_end",
-        "incorrect",
+        "incorrect timeout",
         text(&"x = ".repeat(MEGABYTE / 4)),
     );
     add("noise_by_the_megabyte", "incorrect", text(&noise(MEGABYTE)));

@@ -1,5 +1,5 @@
 # Writes 200 MB at once.
-# verdict: incorrect memory
+# verdict: incorrect memory timeout
 
 def solve(xs):
     print("x" * 200_000_000)
