@@ -31,7 +31,11 @@ const WASM: Backend = Backend {
 };
 const DOCKER: Backend = Backend {
     name: "docker",
-    settings: &["code.sandbox=docker", "code.memory_bytes=536870912"],
+    settings: &[
+        "code.sandbox=docker",
+        "code.fuel=2000000000",
+        "code.memory_bytes=536870912",
+    ],
 };
 
 #[test]
