@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use bollard::errors::Error;
+
+use super::engine::lost;
 use super::guest::Meter;
 use super::stop::Stop;
 use crate::{Limits, SandboxError};
@@ -51,29 +54,39 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
             ))
             .into();
         }
-        let mut used = Duration::ZERO;
-        let mut failure = None;
-        for meter in meters {
-            match meter.read().await {
-                Ok(time) => used += time,
-                Err(error) => failure = Some(error),
+        match measure(meters).await {
+            Ok(Some(used)) => {
+                unanswered = 0;
+                match watch.look(started.elapsed(), used) {
+                    Some(next) => pause = next.clamp(LOOKS.0, LOOKS.1),
+                    None => return Stop::Clock,
+                }
             }
-        }
-        if let Some(error) = failure {
-            unanswered += 1;
-            if unanswered == UNANSWERED {
-                return super::engine::lost("a program's processor time was asked for", &error)
-                    .into();
+            // A container has ended, of which the conversation is about to learn.
+            Ok(None) => pause = LOOKS.1,
+            Err(error) => {
+                unanswered += 1;
+                if unanswered == UNANSWERED {
+                    return lost("a program's processor time was asked for", &error).into();
+                }
+                pause = LOOKS.0;
             }
-            pause = LOOKS.0;
-            continue;
-        }
-        unanswered = 0;
-        match watch.look(started.elapsed(), used) {
-            Some(next) => pause = next.clamp(LOOKS.0, LOOKS.1),
-            None => return Stop::Clock,
         }
     }
+}
+
+/// The processor time that the guests have taken together; `None` where one has ended.
+async fn measure(meters: &[Meter]) -> Result<Option<Duration>, Error> {
+    let mut used = Duration::ZERO;
+    for meter in meters {
+        used += meter.read().await?;
+    }
+    for meter in meters {
+        if !meter.running().await? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(used))
 }
 
 /// What was seen of a run so far.

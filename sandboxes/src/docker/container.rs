@@ -12,7 +12,7 @@ use super::owner::LABEL;
 
 /// The system calls that a container may make.
 pub(super) const SECCOMP: &str = include_str!("../../docker/seccomp.json");
-/// What the interpreter runs first: it reads the source that warms it from its standard input.
+/// What is started: it starts the interpreter, which reads the source that warms it from its standard input, and says how it ended.
 const START: &str = include_str!("../../docker/start.py");
 /// Switches the randomisation of addresses off where the runtime allows it, as the order of a set of objects is that of their addresses.
 const SHELL: &str = r#"setarch -R true 2>/dev/null && exec setarch -R "$@"; exec "$@""#;
@@ -75,8 +75,7 @@ pub(super) fn container(settings: &Settings, image: &str, owner: &str) -> Contai
             typ: Some("none".to_owned()),
             config: None,
         }),
-        // The interpreter is process 1 itself: the kernel then ignores the signals that it sends itself, SIGKILL included, so that an end by
-        // SIGKILL came from outside.
+        // `start.py` is the first process.
         init: Some(false),
         auto_remove: Some(false),
         runtime: settings.runtime.clone(),

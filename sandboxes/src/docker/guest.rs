@@ -23,15 +23,16 @@ const WARM: &[u8] = b"J";
 const COMPLAINT: usize = 2000;
 /// Bytes of a guest's first two messages.
 const GREETING: usize = 1000;
-/// The exit status of a process that SIGKILL ended.
+/// Exit statuses of `docker/start.py`, which no program can choose: it was stopped for want of its container's memory;
+const OUT_OF_MEMORY: i64 = 250;
+/// it, or all of the container, was killed from outside;
 const KILLED: i64 = 137;
-/// The exit status of a process that the filter of `docker/confine.py` ended (SIGSYS).
-const FILTERED: i64 = 159;
-/// How long a container that has closed its end of the conversation may take to end itself.
-const SETTLING: Duration = Duration::from_secs(2);
-/// How long the engine may take to learn that a container was killed for want of memory; the kernel's word and the container's end come by
-/// different ways.
-const NEWS: Duration = Duration::from_secs(10);
+/// it had itself killed, or left with one of these numbers.
+const ITSELF: i64 = 249;
+/// How long a container that has closed its end of the conversation may take to end itself, and a busy engine to notice.
+const SETTLING: Duration = Duration::from_secs(30);
+/// How long the engine may take to learn that a killed container was out of memory.
+const NEWS: Duration = Duration::from_secs(2);
 /// Between two tries to remove a container.
 const REMOVAL_PAUSE: Duration = Duration::from_secs(2);
 /// Tries to remove a container; what is left then is removed at the next start of a verifier.
@@ -79,14 +80,19 @@ impl Leash {
             };
             match state {
                 State::Exited {
-                    out_of_memory: true,
+                    status: OUT_OF_MEMORY,
                     ..
                 } => return Stop::Ended(End::OutOfMemory),
+                State::Exited {
+                    status: KILLED,
+                    out_of_memory: true,
+                } => return Stop::Ended(End::OutOfMemory),
+                // Where the kernel killed the first process too, the engine learns the reason a little later, if at all.
+                State::Exited { status: KILLED, .. } if waited < NEWS => {}
+                State::Running if waited < SETTLING => {}
                 State::Exited { status, .. } if status != KILLED => {
                     return Stop::Ended(End::Died(farewell(status)));
                 }
-                State::Exited { .. } if waited < NEWS => {}
-                State::Running if waited < SETTLING => {}
                 State::Exited { .. } => {
                     return SandboxError::Transient(
                         "a container was killed from outside while a program ran in it; judge it again".to_owned(),
@@ -323,6 +329,11 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    /// Whether the container still runs. One that has ended tells no processor time any more.
+    pub(super) async fn running(&self) -> Result<bool, Error> {
+        Ok(self.engine.state(&self.id).await? == State::Running)
+    }
+
     /// Processor time that the program has taken.
     pub(super) async fn read(&self) -> Result<Duration, Error> {
         let all = self.engine.processor_time(&self.id).await?;
@@ -337,7 +348,7 @@ fn too_long() -> Stop {
 /// What an exit status says.
 fn farewell(status: i64) -> String {
     match status {
-        FILTERED => "the program was stopped at a system call that it may not make".to_owned(),
+        ITSELF => "the program had itself killed".to_owned(),
         129..=192 => format!("the interpreter was ended by signal {}", status - 128),
         _ => format!("the program left with exit status {status}"),
     }

@@ -174,7 +174,7 @@ async fn open(
         interpreter: format!("{}, {}", first.interpreter(), settings.image),
         digest: digest(&settings, &image),
     };
-    let pool = Pool::new(mould, &places);
+    let pool = Pool::new(&mould, &places);
     pool.put(first);
     Ok((identity, pool))
 }

@@ -72,7 +72,7 @@ pub(super) struct Pool {
 impl Pool {
     /// A pool over `places`: at most as many containers as these are there at a time, whether warm, in use, or being made or removed. It is filled until
     /// it is dropped.
-    pub(super) fn new(mould: Arc<Mould>, places: &Arc<Semaphore>) -> Arc<Pool> {
+    pub(super) fn new(mould: &Arc<Mould>, places: &Arc<Semaphore>) -> Arc<Pool> {
         let pool = Arc::new(Pool {
             warm: Mutex::default(),
             ready: Semaphore::new(0),
@@ -81,7 +81,7 @@ impl Pool {
         for _ in 0..MAKERS {
             tokio::spawn(fill(
                 Arc::downgrade(&pool),
-                Arc::clone(&mould),
+                Arc::clone(mould),
                 Arc::clone(places),
             ));
         }
