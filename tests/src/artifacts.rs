@@ -50,6 +50,12 @@ pub fn data() -> Option<PathBuf> {
     None
 }
 
+/// Whether tests that take tens of minutes run whole: `RAPID_TEST_LONG=1`.
+#[must_use]
+pub fn long() -> bool {
+    std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1")
+}
+
 /// Says on stderr that a test did not run. scripts/test.sh repeats these lines at its end.
 pub fn skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();

@@ -31,6 +31,13 @@ pub struct Case {
 }
 
 impl Case {
+    /// The same, on the first of its tasks alone.
+    #[must_use]
+    pub fn on_one_task(mut self) -> Case {
+        self.tasks.truncate(1);
+        self
+    }
+
     /// `family/name`
     #[must_use]
     pub fn id(&self) -> String {
