@@ -1,5 +1,5 @@
 # Takes all memory while it is loaded.
-# verdict: memory
+# verdict: memory incorrect
 
 hoard = []
 while True:

@@ -1,5 +1,5 @@
 # Doubles a list until there is no more memory.
-# verdict: memory
+# verdict: memory incorrect
 
 def solve(xs):
     xs = [0]
