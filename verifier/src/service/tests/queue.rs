@@ -28,13 +28,17 @@ impl Gate {
     }
 }
 
-/// A service whose programs that say "slow" wait until the gate opens.
+/// A service whose programs that say "slow" wait until the gate opens; those that say "long" do so too, unless they have so little fuel that they end there.
 fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<Scripted>) {
     let service = service(settings());
     let doubling = Scripted::doubling();
     let held = Arc::clone(gate);
     let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
-        if source.contains("slow") {
+        let long = source.contains("long");
+        if long && limits.fuel < Limits::default().fuel {
+            return Ok(ended(Vec::new(), sandboxes::End::OutOfFuel));
+        }
+        if long || source.contains("slow") {
             held.wait();
         }
         let program = sandboxes::Program {
@@ -140,27 +144,7 @@ async fn when_a_client_goes_away_its_queued_items_are_not_judged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_soon_over_does_not_wait_for_those_that_are_not() {
     let gate = Gate::shut();
-    let service = service(settings());
-    let held = Arc::clone(&gate);
-    let doubling = Scripted::doubling();
-    // A "long" program waits at the gate, unless it is given so little fuel that it ends there.
-    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
-        if source.contains("long") {
-            if limits.fuel < Limits::default().fuel {
-                return Ok(ended(Vec::new(), sandboxes::End::OutOfFuel));
-            }
-            held.wait();
-        }
-        let program = sandboxes::Program {
-            source,
-            entry_point: "f",
-            calls,
-        };
-        doubling
-            .run(&program, limits)
-            .map_err(|_| SandboxError::Transient("x".to_owned()))
-    }));
-    service.prepare(opens(&sandbox));
+    let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
     let long: Json = (0..10)
         .map(|n| item("s", &doubles(), &format!("right long {n}")))
