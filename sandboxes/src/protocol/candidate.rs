@@ -1,7 +1,9 @@
 //! The host's side of the conversation with a candidate's instance.
 //!
 //! Requests begin with one letter: `J` job, `L` loaded, `U` unloadable, `N` next call, and, while a call is open, any number of `P` piece (of a
-//! long value) and exactly one of `V` value (or its last piece), `E` exception, `T` too large. The candidate's code can make requests of its own; all it can reach is a lie about its own
+//! long value) and exactly one of `V` value (or its last piece), `E` exception, `T` too large. Before that the value may come in the interpreter's own binary form
+//! ([`marshal`](super::marshal)): any number of `B` (some elements of a long list) and one `M` (the value, or the list's last elements). Where that will not do, the answer to the next
+//! `N` is `?`, and the call is open again. The candidate's code can make requests of its own; all it can reach is a lie about its own
 //! results, since the host keeps the count and the order, and stops the guest at the first request that is out of turn.
 
 use std::collections::VecDeque;
@@ -9,6 +11,7 @@ use std::collections::VecDeque;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
+use super::marshal::{self, Refused};
 use super::{Broken, SLACK};
 use crate::{Call, Limits, Program};
 
@@ -51,6 +54,10 @@ pub(crate) struct Candidate {
     room: usize,
     /// The pieces of a value that is still coming.
     pieces: Pieces,
+    /// Whether the value came in its binary form so far, and whether that did.
+    binary: Option<Result<(), Refused>>,
+    /// Bytes of text made of binary forms that nobody has asked about yet.
+    made: u64,
     unloadable: Option<(String, String)>,
 }
 
@@ -66,6 +73,8 @@ impl Candidate {
             longest,
             room: longest.saturating_mul(VALUES),
             pieces: Pieces::default(),
+            binary: None,
+            made: 0,
             unloadable: None,
         }
     }
@@ -81,6 +90,8 @@ impl Candidate {
             // Each result is handed on at once, so nothing adds up.
             room: usize::MAX,
             pieces: Pieces::default(),
+            binary: None,
+            made: 0,
             unloadable: None,
         }
     }
@@ -139,16 +150,22 @@ impl Candidate {
                 self.unloadable = Some(exception(payload)?);
                 self.state = State::Ended;
             }
+            (State::Ready, b'N') if self.binary == Some(Err(Refused)) => {
+                self.open();
+                return Ok(b"?".to_vec());
+            }
             (State::Ready, b'N') => match self.calls.pop_front() {
                 Some(call) => {
-                    self.state = State::InCall;
+                    self.open();
                     return Ok(call.into_bytes());
                 }
                 None => self.state = State::Ended,
             },
-            (State::InCall, b'P') => self.pieces.add(payload, self.longest.min(self.room)),
+            (State::InCall, b'B') => self.add_elements(payload),
+            (State::InCall, b'M') => self.binary(payload),
+            (State::InCall, b'P') => self.add_written(payload),
             (State::InCall, b'V') => {
-                self.pieces.add(payload, self.longest.min(self.room));
+                self.add_written(payload);
                 let call = std::mem::take(&mut self.pieces).finish()?;
                 self.close(call);
             }
@@ -162,11 +179,64 @@ impl Candidate {
         Ok(Vec::new())
     }
 
+    /// Bytes of text that were made of binary forms since this was asked last: work that the guest has not paid for.
+    pub(crate) fn take_made(&mut self) -> u64 {
+        std::mem::take(&mut self.made)
+    }
+
+    /// Opens a call, or opens it again.
+    fn open(&mut self) {
+        self.pieces = Pieces::default();
+        self.binary = None;
+        self.state = State::InCall;
+    }
+
+    /// A piece of JSON from the guest, which takes the place of a binary form that it has begun.
+    fn add_written(&mut self, json: &[u8]) {
+        if self.binary.is_some() {
+            self.open();
+        }
+        self.pieces.add(json, self.longest.min(self.room));
+    }
+
+    /// Some elements of a long list.
+    fn add_elements(&mut self, marshalled: &[u8]) {
+        let begun = self.binary;
+        self.binary = Some(match begun {
+            Some(Err(Refused)) => Err(Refused),
+            _ => marshal::elements(marshalled).map(|text| {
+                self.add_made(if begun.is_none() { b"[" } else { b"," });
+                self.add_made(&text);
+            }),
+        });
+    }
+
+    /// The value, or a long list's last elements.
+    fn binary(&mut self, marshalled: &[u8]) {
+        if self.binary.is_some() {
+            self.add_elements(marshalled);
+            self.add_made(b"]");
+        } else {
+            self.binary = Some(marshal::value(marshalled).map(|text| self.add_made(&text)));
+        }
+        self.state = State::Ready;
+        if self.binary == Some(Ok(())) {
+            let call = std::mem::take(&mut self.pieces).finish_made();
+            self.close(call);
+        }
+    }
+
+    fn add_made(&mut self, text: &[u8]) {
+        self.made += text.len() as u64;
+        self.pieces.add(text, self.longest.min(self.room));
+    }
+
     fn close(&mut self, call: Call) {
         if let Call::Returned(text) = &call {
             self.room = self.room.saturating_sub(text.len());
         }
         self.results.push(call);
+        self.binary = None;
         self.pieces = Pieces::default();
         self.state = State::Ready;
     }
@@ -195,15 +265,24 @@ impl Pieces {
         }
     }
 
+    /// The value that a guest wrote.
     fn finish(self) -> Result<Call, Broken> {
         match self.hasher {
-            Some(hasher) => Ok(Call::Returned(format!(
+            Some(_) => Ok(self.finish_made()),
+            None => value(&self.kept),
+        }
+    }
+
+    /// The value that was made here, of whose form there is no doubt.
+    fn finish_made(self) -> Call {
+        Call::Returned(match self.hasher {
+            Some(hasher) => format!(
                 "{{\"$digest\":\"{} bytes, BLAKE3 {}\"}}",
                 self.length,
                 hasher.finalize()
-            ))),
-            None => value(&self.kept),
-        }
+            ),
+            None => String::from_utf8(self.kept).expect("JSON text is UTF-8"),
+        })
     }
 }
 

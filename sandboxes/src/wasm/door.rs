@@ -27,6 +27,14 @@ impl Door {
         }
     }
 
+    /// Bytes that were made of the last request, besides the answer.
+    fn take_made(&mut self) -> u64 {
+        match self {
+            Door::Candidate(candidate) => candidate.take_made(),
+            Door::Closed | Door::Judge(_) => 0,
+        }
+    }
+
     /// Bytes that a request may have.
     fn longest(&self) -> usize {
         match self {
@@ -63,7 +71,9 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
                     .to_vec();
                 let mut door = std::mem::replace(&mut caller.data_mut().door, Door::Closed);
                 let answer = door.answer(&request).await;
+                let made = door.take_made();
                 caller.data_mut().door = door;
+                charge(&mut caller, made)?;
                 let answer = answer?;
                 let size = u32::try_from(answer.len())?;
                 charge(&mut caller, u64::from(size))?;

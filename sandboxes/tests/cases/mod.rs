@@ -18,6 +18,7 @@ macro_rules! cases {
                 what_has_no_encoding_is_opaque
                 a_value_nested_too_deeply_or_in_itself_is_too_large
                 a_long_value_is_its_digest_and_equal_values_have_equal_ones
+                both_ways_out_say_the_same
                 a_long_list_says_what_its_elements_say
                 a_number_of_many_digits_comes_back_whatever_the_interpreters_own_limit_is
             }
