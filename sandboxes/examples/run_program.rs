@@ -41,6 +41,7 @@ fn main() -> Result<(), SandboxError> {
         source: &source,
         entry_point,
         calls,
+        watch: None,
     };
     let run = sandbox.run(&program, &Limits::default())?;
     println!(

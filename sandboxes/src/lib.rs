@@ -5,4 +5,4 @@ mod protocol;
 pub mod sandbox;
 pub mod wasm;
 
-pub use sandbox::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError};
+pub use sandbox::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError, Watch};

@@ -1,5 +1,8 @@
 //! The trait that every sandbox implements.
 
+use std::fmt;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// Runs a candidate's Python program where it can harm nothing, and hands back what its function returned.
@@ -18,7 +21,7 @@ pub trait Sandbox: Send + Sync {
 
     /// The two-instance form for tasks with test code. `tests` run one after another in a judge's instance in which
     /// `program.entry_point` is a stub that calls out; the candidate's instance runs `program.source` and answers those calls with encoded values.
-    /// `program.calls` is not used. Each element of the answer says how one test ended: a [`Call::Returned`] with value
+    /// `program.calls` is not used; `program.watch` is asked about the tests. Each element of the answer says how one test ended: a [`Call::Returned`] with value
     /// `null` where it ran without an exception.
     ///
     /// # Errors
@@ -52,6 +55,33 @@ pub struct Program<'a> {
     pub entry_point: &'a str,
     /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
     pub calls: &'a [String],
+    /// Looks at how each call (or test) ended, and may end the run there.
+    pub watch: Option<&'a Watch>,
+}
+
+/// Whether a run goes on after its call of that number, from 0, ended so. It is asked once a call, in their order; a run that is repeated is a new one to it.
+#[derive(Clone)]
+pub struct Watch(Arc<GoesOn>);
+
+type GoesOn = dyn Fn(usize, &Call) -> bool + Send + Sync;
+
+impl Watch {
+    /// A run goes on while `goes_on` says so.
+    pub fn new(goes_on: impl Fn(usize, &Call) -> bool + Send + Sync + 'static) -> Watch {
+        Watch(Arc::new(goes_on))
+    }
+
+    /// Whether the run goes on.
+    #[must_use]
+    pub fn goes_on(&self, index: usize, call: &Call) -> bool {
+        self.0(index, call)
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 /// What one program may use. All are deterministic but `backstop`, and, in Docker, `fuel`.
@@ -120,6 +150,8 @@ pub enum Call {
 pub enum End {
     /// Every call was made.
     Completed,
+    /// The watch ended it after the last of the calls.
+    Watched,
     /// The source did not compile or raised while it ran; or it does not define the entry point.
     Unloadable {
         /// `SyntaxError`

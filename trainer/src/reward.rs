@@ -180,9 +180,10 @@ impl RewardClient {
                 return Ok(judged.into_iter().flatten().collect());
             }
             let named = self.inner.named.load(Ordering::Relaxed);
+            let all_tests = self.inner.worth == config::Reward::Share;
             let items = open
                 .iter()
-                .map(|i| wire::item(*i, &asks[*i], named))
+                .map(|i| wire::item(*i, &asks[*i], named, all_tests))
                 .collect::<Result<Vec<_>, _>>()?;
             match self.verify(&items).await {
                 Ok(answers) => {

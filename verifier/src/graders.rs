@@ -8,7 +8,7 @@ use sandboxes::{Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
 use crate::cache::{Disk, Key, KeyWriter};
-use crate::grade::code::{self, CodeGrader};
+use crate::grade::code::{self, CodeGrader, Extent};
 use crate::grade::math::{self, Extraction};
 use crate::grade::{Grading, lean};
 use crate::registry::{Known, grader};
@@ -88,11 +88,11 @@ impl Graders {
 
     /// The verdict on a completion. Blocks for as long as the grader works.
     #[must_use]
-    pub fn grade(&self, spec: &TaskSpec, completion: &str) -> Grading {
+    pub fn grade(&self, spec: &TaskSpec, completion: &str, extent: Extent) -> Grading {
         match spec {
             TaskSpec::Math(task) => math::grade(&task.answer, completion, self.settings.extraction),
             TaskSpec::Code(task) => match self.code() {
-                Ok(grader) => grader.grade(task, completion),
+                Ok(grader) => grader.grade(task, completion, extent),
                 Err(unavailable) => *unavailable,
             },
             TaskSpec::Lean(_) => lean::grade(),
@@ -101,10 +101,15 @@ impl Graders {
 
     /// The same verdict, or `None` where a program is not over after a small part of what it may use.
     #[must_use]
-    pub fn grade_briefly(&self, spec: &TaskSpec, completion: &str) -> Option<Grading> {
+    pub fn grade_briefly(
+        &self,
+        spec: &TaskSpec,
+        completion: &str,
+        extent: Extent,
+    ) -> Option<Grading> {
         match (spec, self.code()) {
-            (TaskSpec::Code(task), Ok(grader)) => grader.grade_briefly(task, completion),
-            _ => Some(self.grade(spec, completion)),
+            (TaskSpec::Code(task), Ok(grader)) => grader.grade_briefly(task, completion, extent),
+            _ => Some(self.grade(spec, completion, extent)),
         }
     }
 
@@ -131,7 +136,7 @@ impl Graders {
 
     /// The key of a verdict: everything that it depends on.
     #[must_use]
-    pub fn key(&self, task: &Known, prompt: &str, completion: &str) -> Key {
+    pub fn key(&self, task: &Known, prompt: &str, completion: &str, extent: Extent) -> Key {
         let writer = KeyWriter::new()
             .field("verdict-1")
             .field(grader(&task.spec));
@@ -158,6 +163,7 @@ impl Graders {
                     .field(memory.to_le_bytes())
                     .field((output as u64).to_le_bytes())
                     .field((value as u64).to_le_bytes())
+                    .field([u8::from(extent == Extent::All)])
             }
         };
         writer
@@ -268,7 +274,7 @@ fn try_code(grader: &CodeGrader) -> Result<(), String> {
         ("def double(n):\n    return n + n\n", Verdict::Correct),
         ("def double(n):\n    return n * n\n", Verdict::Incorrect),
     ] {
-        let grading = grader.grade(&task, program);
+        let grading = grader.grade(&task, program, Extent::All);
         if grading.verdict != wanted {
             return Err(format!(
                 "a sample that should be {wanted:?} was judged {:?} ({}). Run `rapid-verifier doctor` to see what is wrong with the sandbox",

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use verifier_api::{Judgement, Verdict};
 
+use crate::grade::code::Extent;
 use crate::metrics::name;
 use crate::passk::{self, Counts, Estimate};
 use crate::service::{Question, Service, judge};
@@ -119,6 +120,7 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
 pub async fn judge_samples(
     service: &Arc<Service>,
     samples: &[Sample],
+    extent: Extent,
     done: impl Fn(),
 ) -> Vec<Judgement> {
     let mut running: FuturesUnordered<_> = samples
@@ -133,6 +135,7 @@ pub async fn judge_samples(
                 task,
                 prompt: sample.prompt.clone(),
                 completion: sample.completion.clone(),
+                extent,
             };
             (
                 index,

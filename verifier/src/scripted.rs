@@ -53,6 +53,26 @@ impl Scripted {
     }
 }
 
+impl Scripted {
+    fn play(
+        &self,
+        program: &Program<'_>,
+        calls: &[String],
+        limits: &Limits,
+    ) -> Result<Run, SandboxError> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        let mut run = (self.script)(program.source, calls, limits)?;
+        let watched = program.watch.and_then(|watch| {
+            (0..run.calls.len()).find(|index| !watch.goes_on(*index, &run.calls[*index]))
+        });
+        if let Some(last) = watched {
+            run.calls.truncate(last + 1);
+            run.end = End::Watched;
+        }
+        Ok(run)
+    }
+}
+
 pub(crate) fn completed(calls: Vec<Call>) -> Run {
     ended(calls, End::Completed)
 }
@@ -73,8 +93,7 @@ impl Sandbox for Scripted {
     }
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        self.runs.fetch_add(1, Ordering::SeqCst);
-        (self.script)(program.source, program.calls, limits)
+        self.play(program, program.calls, limits)
     }
 
     fn run_tests(
@@ -84,7 +103,6 @@ impl Sandbox for Scripted {
         tests: &[String],
         limits: &Limits,
     ) -> Result<Run, SandboxError> {
-        self.runs.fetch_add(1, Ordering::SeqCst);
-        (self.script)(program.source, tests, limits)
+        self.play(program, tests, limits)
     }
 }

@@ -214,6 +214,7 @@ fn items(count: usize) -> Vec<Item> {
             }),
             prompt: String::new(),
             completion: format!("\\boxed{{{n}}}"),
+            all_tests: false,
         })
         .collect()
 }

@@ -143,6 +143,7 @@ fn item(task: &str, completion: String) -> Item {
         task: TaskRef::Named(task.to_owned()),
         prompt: String::new(),
         completion,
+        all_tests: false,
     }
 }
 

@@ -44,7 +44,7 @@ impl Sandbox for DockerSandbox {
         check(limits)?;
         settled(|| {
             let candidate = Candidate::serving(program, limits);
-            let judge = Judge::new(program.entry_point, prelude, tests, limits);
+            let judge = Judge::new(program, prelude, tests, limits);
             self.wait_for(judged(Arc::clone(&self.pool), candidate, judge, *limits))
         })
     }

@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 
 use super::marshal::{self, Refused};
 use super::{Broken, SLACK};
-use crate::{Call, Limits, Program};
+use crate::{Call, Limits, Program, Watch};
 
 /// Nesting of a value's JSON: what common parsers accept.
 const DEPTH: usize = 120;
@@ -59,6 +59,7 @@ pub(crate) struct Candidate {
     /// Bytes of text made of binary forms that nobody has asked about yet.
     made: u64,
     unloadable: Option<(String, String)>,
+    watch: Option<Watch>,
 }
 
 impl Candidate {
@@ -76,6 +77,7 @@ impl Candidate {
             binary: None,
             made: 0,
             unloadable: None,
+            watch: program.watch.cloned(),
         }
     }
 
@@ -93,6 +95,8 @@ impl Candidate {
             binary: None,
             made: 0,
             unloadable: None,
+            // The tests are watched, not their calls.
+            watch: None,
         }
     }
 
@@ -162,18 +166,18 @@ impl Candidate {
                 None => self.state = State::Ended,
             },
             (State::InCall, b'B') => self.add_elements(payload),
-            (State::InCall, b'M') => self.binary(payload),
+            (State::InCall, b'M') => self.binary(payload)?,
             (State::InCall, b'P') => self.add_written(payload),
             (State::InCall, b'V') => {
                 self.add_written(payload);
                 let call = std::mem::take(&mut self.pieces).finish()?;
-                self.close(call);
+                self.close(call)?;
             }
             (State::InCall, b'E') => {
                 let (kind, message) = exception(payload)?;
-                self.close(Call::Raised { kind, message });
+                self.close(Call::Raised { kind, message })?;
             }
-            (State::InCall, b'T') => self.close(Call::TooLarge),
+            (State::InCall, b'T') => self.close(Call::TooLarge)?,
             _ => return Err(Broken::Protocol("a request out of turn")),
         }
         Ok(Vec::new())
@@ -212,7 +216,7 @@ impl Candidate {
     }
 
     /// The value, or a long list's last elements.
-    fn binary(&mut self, marshalled: &[u8]) {
+    fn binary(&mut self, marshalled: &[u8]) -> Result<(), Broken> {
         if self.binary.is_some() {
             self.add_elements(marshalled);
             self.add_made(b"]");
@@ -222,8 +226,9 @@ impl Candidate {
         self.state = State::Ready;
         if self.binary == Some(Ok(())) {
             let call = std::mem::take(&mut self.pieces).finish_made();
-            self.close(call);
+            self.close(call)?;
         }
+        Ok(())
     }
 
     fn add_made(&mut self, text: &[u8]) {
@@ -231,7 +236,7 @@ impl Candidate {
         self.pieces.add(text, self.longest.min(self.room));
     }
 
-    fn close(&mut self, call: Call) {
+    fn close(&mut self, call: Call) -> Result<(), Broken> {
         if let Call::Returned(text) = &call {
             self.room = self.room.saturating_sub(text.len());
         }
@@ -239,6 +244,20 @@ impl Candidate {
         self.binary = None;
         self.pieces = Pieces::default();
         self.state = State::Ready;
+        watched(self.watch.as_ref(), &self.results)
+    }
+}
+
+/// Asks the `watch` about the last of `results`.
+///
+/// # Errors
+/// [`Broken::Watched`] where it has seen enough.
+pub(super) fn watched(watch: Option<&Watch>, results: &[Call]) -> Result<(), Broken> {
+    match (watch, results.split_last()) {
+        (Some(watch), Some((last, before))) if !watch.goes_on(before.len(), last) => {
+            Err(Broken::Watched)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -367,6 +386,7 @@ mod tests {
             source: "",
             entry_point: "f",
             calls: &calls,
+            watch: None,
         };
         Candidate::new(
             &program,

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::candidate::{exception, job, value};
+use super::candidate::{exception, job, value, watched};
 use super::{Broken, SLACK};
-use crate::{Call, Limits};
+use crate::{Call, Limits, Program, Watch};
 
 /// Requests are those of a candidate, and `C` (call the entry point; answered `V`, `E` or `T` as the candidate answered) and `X` (a test
 /// passes something that cannot be sent).
@@ -18,6 +18,7 @@ pub(crate) struct Judge {
     /// Whether the tests have called the program.
     called: bool,
     unloadable: Option<(String, String)>,
+    watch: Option<Watch>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,21 +40,22 @@ pub(crate) enum Reply {
 }
 
 impl Judge {
-    /// A conversation about `tests`.
+    /// A conversation about `tests` of `program`.
     pub(crate) fn new(
-        entry_point: &str,
+        program: &Program<'_>,
         prelude: &str,
         tests: &[String],
         limits: &Limits,
     ) -> Judge {
         Judge {
-            job: job("test", prelude, entry_point, limits.value),
+            job: job("test", prelude, program.entry_point, limits.value),
             state: State::Fresh,
             tests: tests.iter().cloned().collect(),
             results: Vec::new(),
             longest: limits.value.saturating_mul(2).saturating_add(SLACK),
             called: false,
             unloadable: None,
+            watch: program.watch.cloned(),
         }
     }
 
@@ -109,10 +111,10 @@ impl Judge {
                 }
                 None => self.state = State::Ended,
             },
-            (State::Testing, b'V') => self.close(value(payload)?),
+            (State::Testing, b'V') => self.close(value(payload)?)?,
             (State::Testing, b'E') => {
                 let (kind, message) = exception(payload)?;
-                self.close(Call::Raised { kind, message });
+                self.close(Call::Raised { kind, message })?;
             }
             (State::Loading | State::Testing, b'C') => {
                 let Call::Returned(arguments) = value(payload)? else {
@@ -133,9 +135,10 @@ impl Judge {
         Ok(Reply::Answer(Vec::new()))
     }
 
-    fn close(&mut self, call: Call) {
+    fn close(&mut self, call: Call) -> Result<(), Broken> {
         self.results.push(call);
         self.state = State::Ready;
+        watched(self.watch.as_ref(), &self.results)
     }
 }
 
@@ -162,7 +165,13 @@ mod tests {
 
     fn judge(tests: &[&str]) -> Judge {
         let tests: Vec<String> = tests.iter().map(|&test| test.to_owned()).collect();
-        Judge::new("f", "", &tests, &Limits::default())
+        let program = Program {
+            source: "",
+            entry_point: "f",
+            calls: &[],
+            watch: None,
+        };
+        Judge::new(&program, "", &tests, &Limits::default())
     }
 
     fn answer(text: &str) -> Result<Reply, Broken> {

@@ -40,6 +40,9 @@ pub(crate) enum Broken {
     /// The task's own test code cannot be run here; says nothing about the candidate.
     #[error("{0}")]
     Task(String),
+    /// The watch has seen enough.
+    #[error("the watch ended the run")]
+    Watched,
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl Sandbox for WasmSandbox {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
             let judging = Judging {
-                judge: Judge::new(program.entry_point, prelude, tests, limits),
+                judge: Judge::new(program, prelude, tests, limits),
                 candidate,
             };
             let mut guest = self.start(Door::Judge(Box::new(judging)), limits).await?;

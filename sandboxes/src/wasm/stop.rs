@@ -23,6 +23,9 @@ pub(super) enum Stop {
     /// The task's own test code cannot be run here; says nothing about the candidate.
     #[error("{0}")]
     Task(String),
+    /// The watch has seen enough.
+    #[error("the watch ended the run")]
+    Watched,
     /// Another trap, by its name.
     #[error("{0}")]
     Trap(String),
@@ -33,6 +36,7 @@ impl From<Broken> for Stop {
         match broken {
             Broken::Protocol(what) => Stop::Protocol(what),
             Broken::Task(problem) => Stop::Task(problem),
+            Broken::Watched => Stop::Watched,
         }
     }
 }
@@ -57,6 +61,7 @@ impl Stop {
         match self {
             Stop::Fuel => End::OutOfFuel,
             Stop::Memory => End::OutOfMemory,
+            Stop::Watched => End::Watched,
             other => End::Died(other.to_string()),
         }
     }

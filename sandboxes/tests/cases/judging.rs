@@ -1,6 +1,8 @@
 //! The two-instance form: tests run in one instance, the program in another.
 
-use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError};
+use std::sync::{Arc, Mutex};
+
+use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError, Watch};
 
 use super::timed_out;
 
@@ -15,6 +17,7 @@ fn try_judge(
         source,
         entry_point: "f",
         calls: &[],
+        watch: None,
     };
     let limits = Limits {
         fuel: 2_000_000_000,
@@ -51,6 +54,32 @@ pub(crate) fn each_test_passes_or_raises(sandbox: &dyn Sandbox) {
     assert_eq!(run.end, End::Completed);
     assert_eq!(passed(&run), [true, false, true, true, true]);
     assert!(matches!(&run.calls[1], Call::Raised { kind, .. } if kind == "AssertionError"));
+}
+
+pub(crate) fn a_watch_may_end_a_run(sandbox: &dyn Sandbox) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let watch = Watch::new(move |index, call| {
+        noted.lock().unwrap().push(index);
+        matches!(call, Call::Returned(value) if value != "2")
+    });
+    let calls = ["[0]", "[1]", "[2]", "[3]"].map(str::to_owned);
+    let program = Program {
+        source: "def f(x): return x",
+        entry_point: "f",
+        calls: &calls,
+        watch: Some(&watch),
+    };
+    let run = sandbox.run(&program, &Limits::default()).unwrap();
+    assert_eq!((run.end, run.calls.len()), (End::Watched, 3));
+    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [0, 1, 2]);
+
+    let tests = ["assert f(1) == 1", "assert f(2) == 1", "assert f(3) == 3"].map(str::to_owned);
+    let run = sandbox
+        .run_tests(&program, "", &tests, &Limits::default())
+        .unwrap();
+    assert_eq!((passed(&run), run.end), (vec![true, false], End::Watched));
+    assert_eq!(*seen.lock().unwrap(), [0, 1]);
 }
 
 pub(crate) fn arguments_that_the_program_changes_are_changed_for_the_test(sandbox: &dyn Sandbox) {

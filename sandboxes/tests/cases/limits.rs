@@ -46,6 +46,7 @@ pub(crate) fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_c
         source: "",
         entry_point: "f",
         calls: &[],
+        watch: None,
     };
     assert!(
         matches!(sandbox.run(&program, &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))
@@ -136,6 +137,7 @@ pub(crate) fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program(sandbo
         source: "def f():\n    while True: pass",
         entry_point: "f",
         calls: &calls,
+        watch: None,
     };
     assert!(matches!(
         sandbox.run(&program, &limits),

@@ -184,6 +184,7 @@ pub(crate) fn arguments_that_cannot_be_sent_are_no_fault_of_the_program(sandbox:
         source: "def f(*a): pass",
         entry_point: "f",
         calls: &calls,
+        watch: None,
     };
     let outcome = sandbox.run(&program, &Limits::default());
     assert!(

@@ -37,6 +37,7 @@ macro_rules! cases {
             }
             judging {
                 each_test_passes_or_raises
+                a_watch_may_end_a_run
                 arguments_that_the_program_changes_are_changed_for_the_test
                 exceptions_arrive_by_their_name
                 the_program_keeps_its_state_between_calls_and_cannot_reach_the_tests
@@ -88,6 +89,7 @@ pub(crate) fn run_within(
         source,
         entry_point: "f",
         calls: &calls,
+        watch: None,
     };
     sandbox.run(&program, limits).unwrap()
 }

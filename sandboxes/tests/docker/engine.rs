@@ -174,6 +174,7 @@ fn an_engine_that_is_lost_in_mid_run_means_unavailable() {
         source: "def f():\n    while True: pass",
         entry_point: "f",
         calls: &calls,
+        watch: None,
     };
     let outcome = std::thread::scope(|scope| {
         let running = scope.spawn(|| sandbox.run(&program, &Limits::default()));

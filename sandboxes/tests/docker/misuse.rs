@@ -109,6 +109,7 @@ fn a_program_cannot_make_itself_unjudgeable() {
         source: "def f(): pass",
         entry_point: "f",
         calls: &calls,
+        watch: None,
     };
     assert!(matches!(
         sandbox.run(&program, &Limits::default()),

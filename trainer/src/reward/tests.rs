@@ -250,12 +250,12 @@ async fn a_code_task_that_would_lose_something_on_the_way_is_not_sent_whole() {
             completion: "c".into(),
         }
     };
-    let whole = wire::item(0, &code(0.0), false).unwrap();
+    let whole = wire::item(0, &code(0.0), false, false).unwrap();
     let TaskRef::Inline(verifier_api::InlineTask::Code { asserts, .. }) = whole.task else {
         panic!("not whole")
     };
     assert_eq!(asserts, ["import math\nassert f(1) == 1"]);
-    let error = wire::item(0, &code(1e-6), false).unwrap_err();
+    let error = wire::item(0, &code(1e-6), false, false).unwrap_err();
     assert!(error.to_string().contains("--data-dir"), "{error}");
 }
 
@@ -275,7 +275,10 @@ async fn a_recipe_may_ask_for_the_share_of_tests_passed() {
         let reward = f64::from(u8::from(verdict == "correct"));
         json!({"id": "", "reward": reward, "verdict": verdict, "detail": {}, "passed": passed, "total": 4, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.1})
     };
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&asked);
     let server = Scripted::serve(move |_, items| {
+        noted.lock().unwrap().push(items[0].all_tests);
         let answers = items.iter().map(|item| {
             let mut answer = match item.completion.as_str() {
                 "all" => answer("correct", 4),
@@ -307,4 +310,7 @@ async fn a_recipe_may_ask_for_the_share_of_tests_passed() {
             .unwrap();
         assert_eq!(rewards(&judged), expected.map(Some), "{reward:?}");
     }
+    let mut asked = asked.lock().unwrap().clone();
+    asked.dedup();
+    assert_eq!(asked, [false, true]);
 }

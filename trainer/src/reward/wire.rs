@@ -5,8 +5,13 @@ use verifier_api::{CodeTest, InlineTask, Item, TaskRef};
 
 use super::{Ask, RewardError};
 
-/// The item of a completion; `id` is its place in the batch.
-pub(super) fn item(id: usize, ask: &Ask, named: bool) -> Result<Item, RewardError> {
+/// The item of a completion; `id` is its place in the batch. With `all_tests`, its tests are counted beyond the first that fails.
+pub(super) fn item(
+    id: usize,
+    ask: &Ask,
+    named: bool,
+    all_tests: bool,
+) -> Result<Item, RewardError> {
     let task = if named {
         TaskRef::Named(ask.task.id.clone())
     } else {
@@ -17,6 +22,7 @@ pub(super) fn item(id: usize, ask: &Ask, named: bool) -> Result<Item, RewardErro
         task,
         prompt: ask.prompt.to_string(),
         completion: ask.completion.clone(),
+        all_tests,
     })
 }
 

@@ -22,6 +22,10 @@ pub struct Item {
     pub prompt: String,
     /// What the model answered, without the prompt.
     pub completion: String,
+    /// Whether all tests of a code task are run. Otherwise judging ends with the first that is not passed, which decides the verdict: `passed` then counts
+    /// those before it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all_tests: bool,
 }
 
 /// A task of a data set that the server has, by its id (`"mbppplus/2"`), or a task that the client brings.

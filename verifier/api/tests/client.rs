@@ -61,6 +61,7 @@ fn items() -> Vec<Item> {
         }),
         prompt: "1+1".to_owned(),
         completion: "2".to_owned(),
+        all_tests: false,
     }]
 }
 

@@ -18,6 +18,7 @@ fn item(task: TaskRef) -> Item {
         task,
         prompt: "p".to_owned(),
         completion: "c".to_owned(),
+        all_tests: false,
     }
 }
 

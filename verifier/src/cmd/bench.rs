@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use datasets::{Dataset, TaskSpec};
 use serde_json::json;
+use verifier::grade::code::Extent;
 use verifier::grade::math::{Extraction, grade};
 use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
@@ -146,9 +147,19 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let runtime =
         tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
     let bar = progress_bar(first.len() + programs.len());
-    runtime.block_on(judge_samples(&service, &first, || bar.inc(1)));
+    runtime.block_on(judge_samples(
+        &service,
+        &first,
+        Extent::UntilFailure,
+        || bar.inc(1),
+    ));
     let (started, processor) = (Instant::now(), processor_seconds());
-    let judgements = runtime.block_on(judge_samples(&service, &programs, || bar.inc(1)));
+    let judgements = runtime.block_on(judge_samples(
+        &service,
+        &programs,
+        Extent::UntilFailure,
+        || bar.inc(1),
+    ));
     let seconds = started.elapsed().as_secs_f64();
     let processor = processor_seconds() - processor;
     bar.finish_and_clear();

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde_json::json;
+use verifier::grade::code::Extent;
 use verifier::registry::Registry;
 use verifier::score::{Score, judge_samples, read_samples};
 use verifier::setup;
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// The k of Pass@k
     #[arg(long, value_delimiter = ',', default_value = "1")]
     k: Vec<usize>,
+    /// Run all tests of each program, so that `passed` counts beyond the first that fails
+    #[arg(long)]
+    all_tests: bool,
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -56,7 +60,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let bar = progress_bar(samples.len());
     let runtime =
         tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
-    let judgements = runtime.block_on(judge_samples(&service, &samples, || bar.inc(1)));
+    let extent = if args.all_tests {
+        Extent::All
+    } else {
+        Extent::UntilFailure
+    };
+    let judgements = runtime.block_on(judge_samples(&service, &samples, extent, || bar.inc(1)));
     bar.finish_and_clear();
 
     if let Some(path) = &args.out {

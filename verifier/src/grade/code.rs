@@ -20,7 +20,7 @@ mod tally;
 use std::sync::Arc;
 
 use datasets::{CodeTask, Compare, Value};
-use sandboxes::{Limits, Program, Sandbox, SandboxError};
+use sandboxes::{Limits, Program, Sandbox, SandboxError, Watch};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
@@ -28,14 +28,14 @@ use super::{Grading, excerpt};
 use crate::cache::Disk;
 use brief::Brief;
 use expected::{Expectation, Expectations};
-use suite::Suites;
-use tally::Tally;
+use suite::{Suite, Suites};
+use tally::{Fault, Tally};
 
 pub use compare::passes;
 pub use extract::extract;
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-2";
+pub const VERSION: &str = "code-3";
 
 /// Fuel a second that even a slow machine burns; the backstop is set by it.
 const SLOW_FUEL_PER_SECOND: f64 = 1e9;
@@ -48,12 +48,22 @@ pub struct CodeGrader {
     suites: Suites,
 }
 
+/// How many of a task's tests are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Those up to the first that is not passed, which decides the verdict.
+    UntilFailure,
+    /// All, so that the share of those that are passed is known.
+    All,
+}
+
 /// What a completion is judged with.
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
     sandbox: &'a dyn Sandbox,
-    /// Whether it waits for expected values that another worker is making.
-    patient: bool,
+    extent: Extent,
+    /// Whether it is given up where it takes long, or would wait for expected values that another worker is making.
+    brief: bool,
 }
 
 /// `limits` with another amount of fuel, and a backstop far beyond it.
@@ -97,11 +107,12 @@ impl CodeGrader {
 
     /// Judges `completion`. Blocks for as long as the program runs.
     #[must_use]
-    pub fn grade(&self, task: &CodeTask, completion: &str) -> Grading {
+    pub fn grade(&self, task: &CodeTask, completion: &str, extent: Extent) -> Grading {
         self.grade_in(
             Attempt {
                 sandbox: &*self.sandbox,
-                patient: true,
+                extent,
+                brief: false,
             },
             task,
             completion,
@@ -111,11 +122,17 @@ impl CodeGrader {
     /// The same verdict, or `None` where it is not to be had soon: the program, or the task's own solution, runs for longer than most, or that solution is
     /// just being run elsewhere.
     #[must_use]
-    pub fn grade_briefly(&self, task: &CodeTask, completion: &str) -> Option<Grading> {
+    pub fn grade_briefly(
+        &self,
+        task: &CodeTask,
+        completion: &str,
+        extent: Extent,
+    ) -> Option<Grading> {
         let grading = self.grade_in(
             Attempt {
                 sandbox: &Brief(&*self.sandbox),
-                patient: false,
+                extent,
+                brief: true,
             },
             task,
             completion,
@@ -146,17 +163,18 @@ impl CodeGrader {
                 false,
             )));
         }
-        // All of them run even where some have failed: what is passed counts where a trainer asks for partial credit.
-        let values = if task.tests.is_empty() {
-            None
-        } else {
-            Some(self.by_values(attempt, task, source)?)
-        };
-        let tally = match (values, task.asserts.is_empty()) {
-            (Some(values), true) => values,
-            (Some(values), false) => values.and(self.by_test_code(attempt, task, source)?),
-            (None, _) => self.by_test_code(attempt, task, source)?,
-        };
+        let mut tally = Tally::default();
+        if !task.tests.is_empty() {
+            tally = self.by_values(attempt, task, source)?;
+        }
+        if !task.asserts.is_empty() {
+            tally = match attempt.extent {
+                Extent::UntilFailure if tally.failure.is_some() => {
+                    tally.and_not_run(self.suite(attempt, task)?.tests.len())
+                }
+                _ => tally.and(self.by_test_code(attempt, task, source)?),
+            };
+        }
         Ok(tally.grading())
     }
 
@@ -173,23 +191,44 @@ impl CodeGrader {
             .map(|test| Json::Array(test.args.iter().map(Value::to_json).collect()).to_string())
             .collect();
         let expectation = self.expectation(attempt, task, &calls)?;
+        if attempt.brief && brief::is_hopeless(expectation.fuel) {
+            return Err(failure(&brief::given_up()));
+        }
         let limits = with_fuel(
             self.limits,
             self.limits.fuel.max(expectation.fuel.saturating_mul(2)),
         );
-        let run = |start: usize, limits: &Limits| {
+        let calls: Arc<[String]> = calls.into();
+        let fault: Fault = {
+            let (calls, expectation) = (Arc::clone(&calls), Arc::clone(&expectation));
+            let (atol, compare) = (task.atol, task.compare);
+            Arc::new(move |index, got| {
+                fault(
+                    &calls[index],
+                    &expectation.values[index],
+                    got,
+                    atol,
+                    compare,
+                )
+            })
+        };
+        let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
             let program = Program {
                 source,
                 entry_point: &task.entry_point,
                 calls: &calls[start..],
+                watch,
             };
             attempt.sandbox.run(&program, limits)
         };
-        let fault = |index: usize, got: &str| {
-            let call = &calls[index];
-            fault(task, index, call, &expectation.values[index], got)
-        };
-        Tally::of(calls.len(), &limits, run, fault).map_err(|error| failure(&error))
+        Tally::of(calls.len(), &limits, attempt.extent, run, &fault)
+            .map_err(|error| failure(&error))
+    }
+
+    fn suite(&self, attempt: Attempt<'_>, task: &CodeTask) -> Result<Arc<Suite>, Box<Grading>> {
+        self.suites
+            .of(attempt.sandbox, task, &self.limits)
+            .map_err(|error| failure(&error))
     }
 
     /// The tests in an instance of their own, which calls the program's.
@@ -199,21 +238,20 @@ impl CodeGrader {
         task: &CodeTask,
         source: &str,
     ) -> Result<Tally, Box<Grading>> {
-        let suite = self
-            .suites
-            .of(attempt.sandbox, task, &self.limits)
-            .map_err(|error| failure(&error))?;
-        let program = Program {
-            source,
-            entry_point: &task.entry_point,
-            calls: &[],
-        };
-        let run = |start: usize, limits: &Limits| {
+        let suite = self.suite(attempt, task)?;
+        let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
+            let program = Program {
+                source,
+                entry_point: &task.entry_point,
+                calls: &[],
+                watch,
+            };
             attempt
                 .sandbox
                 .run_tests(&program, &suite.prelude, &suite.tests[start..], limits)
         };
-        let mut tally = Tally::of(suite.tests.len(), &self.limits, run, |_, _| None)
+        let none: Fault = Arc::new(|_, _| None);
+        let mut tally = Tally::of(suite.tests.len(), &self.limits, attempt.extent, run, &none)
             .map_err(|error| failure(&error))?;
         if let Some((_, detail)) = &mut tally.failure
             && let Some(index) = detail.get("test").and_then(Json::as_u64)
@@ -263,23 +301,32 @@ fn failure(error: &SandboxError) -> Box<Grading> {
     ))
 }
 
-/// What is wrong with the result of test `index`, or `None`.
-fn fault(task: &CodeTask, index: usize, call: &str, expected: &str, got: &str) -> Option<Json> {
+/// What is wrong with `got`, the result of `call`, or `None`.
+fn fault(call: &str, expected: &str, got: &str, atol: f64, compare: Compare) -> Option<Json> {
     // Most right results have the very encoding of the expected one; a NaN or an opaque object must not pass for itself.
     let plain = !expected.contains("\"$float\"") && !expected.contains("\"$opaque\"");
-    let same = expected == got && plain && task.compare != Compare::Root;
-    let passed = same
-        || (of_a_size(expected, got)
-            && match (Value::parse_json(expected), Value::parse_json(got)) {
-                (Ok(expected), Ok(got)) => {
-                    let args = &task.tests[index].args;
-                    passes(args, &expected, &got, task.atol, task.compare)
-                }
-                _ => false,
-            });
+    let same = expected == got && plain && compare != Compare::Root;
+    let passed =
+        same || (of_a_size(expected, got) && is_passed(call, expected, got, atol, compare));
     (!passed).then(
         || json!({ "args": excerpt(call), "expected": excerpt(expected), "got": excerpt(got) }),
     )
+}
+
+fn is_passed(call: &str, expected: &str, got: &str, atol: f64, compare: Compare) -> bool {
+    let (Ok(expected), Ok(got)) = (Value::parse_json(expected), Value::parse_json(got)) else {
+        return false;
+    };
+    let args = match compare {
+        Compare::Equal | Compare::Set | Compare::NotNone => Vec::new(),
+        Compare::PyramidSurface | Compare::DigitDistance | Compare::Root => {
+            match Value::parse_json(call) {
+                Ok(Value::List(args)) => args,
+                _ => return false,
+            }
+        }
+    };
+    passes(&args, &expected, &got, atol, compare)
 }
 
 /// Whether `got` is not so much longer than `expected`, in bytes or in elements, that it is not worth reading: a program may return 16 MiB for each test,

@@ -106,10 +106,11 @@ impl JudgeJob {
             service, question, ..
         } = self;
         let (spec, completion) = (&question.task.spec, &question.completion);
+        let extent = question.extent;
         if self.long {
-            return Some(service.graders.grade(spec, completion));
+            return Some(service.graders.grade(spec, completion, extent));
         }
-        service.graders.grade_briefly(spec, completion)
+        service.graders.grade_briefly(spec, completion, extent)
     }
 }
 
@@ -192,9 +193,12 @@ pub async fn judge(
     let keys: Vec<Key> = questions
         .iter()
         .map(|question| {
-            service
-                .graders
-                .key(&question.task, &question.prompt, &question.completion)
+            service.graders.key(
+                &question.task,
+                &question.prompt,
+                &question.completion,
+                question.extent,
+            )
         })
         .collect();
     let here: Vec<Option<Outcome>> = questions

@@ -82,7 +82,8 @@ fn schemas() -> Json {
             "id": string,
             "task": { "oneOf": [ { "type": "string", "examples": ["mbppplus/2"] }, schema("MathTask"), schema("CodeTask"), schema("LeanTask") ] },
             "prompt": string,
-            "completion": string
+            "completion": string,
+            "all_tests": { "type": "boolean", "default": false, "description": "Whether all tests of a code task are run, so that `passed` of `total` is the share of those that are passed. Otherwise judging ends with the first that is not, and `passed` counts those before it." }
         })),
         "MathTask": object(&["kind", "answer"], json!({ "kind": { "const": "math" }, "answer": string })),
         "CodeTask": object(&["kind", "entry_point"], json!({

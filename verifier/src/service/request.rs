@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use verifier_api::RequestLimits;
 
 use super::{ProblemResponse, surrogates};
+use crate::grade::code::Extent;
 use crate::registry::{Known, Registry, nearest};
 
 /// An item with its task.
@@ -20,6 +21,8 @@ pub struct Question {
     pub prompt: String,
     /// What the model answered.
     pub completion: String,
+    /// How many of a code task's tests are run.
+    pub extent: Extent,
 }
 
 impl Question {
@@ -92,8 +95,18 @@ fn question(item: Json, registry: &Registry) -> Result<Question, Fault> {
         },
         prompt: fields.string("prompt")?,
         completion: fields.string("completion")?,
+        extent: match fields.left.remove("all_tests") {
+            None | Some(Json::Bool(false)) => Extent::UntilFailure,
+            Some(Json::Bool(true)) => Extent::All,
+            Some(_) => {
+                return Err((
+                    "all_tests".to_owned(),
+                    "it must be true or false".to_owned(),
+                ));
+            }
+        },
     };
-    fields.done(&["id", "task", "prompt", "completion"])?;
+    fields.done(&["id", "task", "prompt", "completion", "all_tests"])?;
     Ok(question)
 }
 

@@ -205,6 +205,26 @@ async fn the_key_depends_on_task_prompt_and_completion() {
 }
 
 #[tokio::test]
+async fn all_tests_are_run_where_they_are_asked_for() {
+    let (app, _) = ready();
+    // A wrong program squares.
+    let tests = json!([{ "args": [1], "expected": 2 }, { "args": [2], "expected": 4 }]);
+    let task = json!({ "kind": "code", "entry_point": "f", "tests": tests });
+    let mut all = item("a", &task, "wrong");
+    all["all_tests"] = json!(true);
+    let (_, body) = verify(&app, &json!([item("a", &task, "wrong"), all])).await;
+    let results = body["results"].as_array().unwrap();
+    let passed = |index: usize| results[index]["passed"].as_u64().unwrap();
+    assert!(passed(0) < passed(1), "{body}");
+    assert_ne!(results[0]["key"], results[1]["key"]);
+    let mut wrong = item("a", &doubles(), "wrong");
+    wrong["all_tests"] = json!("yes");
+    let (status, body) = verify(&app, &json!([wrong])).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(body["field"], "all_tests");
+}
+
+#[tokio::test]
 async fn the_same_question_twice_at_once_is_judged_once() {
     let (app, sandbox) = ready();
     let before = sandbox.runs.load(Ordering::SeqCst);
@@ -400,6 +420,7 @@ async fn a_grader_that_panics_costs_only_its_item() {
             source,
             entry_point: "f",
             calls,
+            watch: None,
         };
         doubling.run(&program, limits)
     }));

@@ -32,6 +32,15 @@ impl Sandbox for Brief<'_> {
     }
 }
 
+/// Whether a task whose own solution used `fuel` is not worth a first try.
+pub(super) fn is_hopeless(fuel: u64) -> bool {
+    fuel >= FUEL
+}
+
+pub(super) fn given_up() -> SandboxError {
+    SandboxError::Transient("the program is not over soon".to_owned())
+}
+
 fn cut(limits: &Limits) -> Limits {
     Limits {
         fuel: limits.fuel.min(FUEL),
@@ -42,9 +51,7 @@ fn cut(limits: &Limits) -> Limits {
 fn decided(run: Run, limits: &Limits) -> Result<Run, SandboxError> {
     let stopped = matches!(run.end, End::OutOfFuel | End::OutOfTime);
     if stopped && limits.fuel > FUEL {
-        return Err(SandboxError::Transient(
-            "the program is not over soon".to_owned(),
-        ));
+        return Err(given_up());
     }
     Ok(run)
 }

@@ -51,7 +51,7 @@ impl Expectations {
         }
     }
 
-    /// What `solution` returns for `calls`. Made at most once at a time; others wait for it meanwhile, where the `attempt` is patient.
+    /// What `solution` returns for `calls`. Made at most once at a time; others wait for it meanwhile, where the `attempt` is not brief.
     pub(super) fn of(
         &self,
         attempt: Attempt<'_>,
@@ -74,7 +74,7 @@ impl Expectations {
         let mut slot = match slot.try_lock() {
             Ok(slot) => slot,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if attempt.patient => {
+            Err(TryLockError::WouldBlock) if !attempt.brief => {
                 slot.lock().unwrap_or_else(PoisonError::into_inner)
             }
             Err(TryLockError::WouldBlock) => {
@@ -180,6 +180,7 @@ fn make(
         source: solution,
         entry_point: &task.entry_point,
         calls,
+        watch: None,
     };
     let run = sandbox
         .run(&program, &limits)
@@ -194,7 +195,7 @@ fn make(
         retryable: false,
     };
     match run.end {
-        End::Completed => {}
+        End::Completed | End::Watched => {}
         End::Unloadable { kind, message } => {
             return Err(wrong(format!("{kind}: {}", excerpt(&message))));
         }

@@ -97,6 +97,7 @@ fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite
         source: FIND,
         entry_point: "find",
         calls: &calls,
+        watch: None,
     };
     let run = sandbox.run(&program, limits)?;
     let mut suite = Suite {

@@ -1,10 +1,12 @@
-//! What became of each test of a program, over one run or, where the program stopped in a test, several.
+//! What became of each test of a program: up to the first that was not passed, or of all, over one run or, where the program stopped in a test, several.
 
-use sandboxes::{Call, End, Limits, Run, SandboxError};
+use std::sync::Arc;
+
+use sandboxes::{Call, End, Limits, Run, SandboxError, Watch};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-use super::with_fuel;
+use super::{Extent, with_fuel};
 use crate::grade::{Grading, excerpt};
 
 /// Runs besides the first: where a program runs out of fuel or memory or leaves in one test, it goes on with the next in a fresh instance, so that
@@ -13,7 +15,11 @@ const FURTHER_RUNS: usize = 3;
 /// Fuel of such a run, where less is left: this part of the whole.
 const FURTHER_FUEL: u64 = 8;
 
+/// What is wrong with the value that a test returned, by the test's number; `None` where it is right.
+pub(super) type Fault = Arc<dyn Fn(usize, &str) -> Option<Json> + Send + Sync>;
+
 /// The counts, and the first test that was not passed.
+#[derive(Default)]
 pub(super) struct Tally {
     pub passed: usize,
     pub total: usize,
@@ -28,35 +34,36 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Runs `total` tests. `run` makes a run of those from the given one on; `fault` says what is wrong with a value that a test returned.
+    /// Runs `total` tests, or as many as `extent` says. `run` makes a run of those from the given one on.
     pub(super) fn of(
         total: usize,
         limits: &Limits,
-        mut run: impl FnMut(usize, &Limits) -> Result<Run, SandboxError>,
-        fault: impl Fn(usize, &str) -> Option<Json>,
+        extent: Extent,
+        mut run: impl FnMut(usize, &Limits, Option<&Watch>) -> Result<Run, SandboxError>,
+        fault: &Fault,
     ) -> Result<Tally, SandboxError> {
         let mut tally = Tally {
-            passed: 0,
             total,
-            failure: None,
-            fuel: 0,
-            stdout: String::new(),
-            by_clock: false,
+            ..Tally::default()
         };
+        if extent == Extent::UntilFailure {
+            let judge = Arc::clone(fault);
+            let watch = Watch::new(move |index, call| wrong(call, |v| judge(index, v)).is_none());
+            let made = run(0, limits, Some(&watch))?;
+            tally.watched(made, fault);
+            return Ok(tally);
+        }
         let mut start = 0;
         for further in 0..=FURTHER_RUNS {
             let left = limits.fuel.saturating_sub(tally.fuel);
             let fuel = left.max(limits.fuel / FURTHER_FUEL);
-            let made = run(start, &with_fuel(*limits, fuel))?;
+            let made = run(start, &with_fuel(*limits, fuel), None)?;
             tally.fuel = tally.fuel.saturating_add(made.fuel);
             let answered = made.calls.len().min(total - start);
             for (index, call) in (start..).zip(&made.calls[..answered]) {
                 match wrong(call, |value| fault(index, value)) {
                     None => tally.passed += 1,
-                    Some(mut detail) => {
-                        detail["test"] = json!(index);
-                        tally.failure.get_or_insert((Verdict::Incorrect, detail));
-                    }
+                    Some(detail) => tally.fail(index, detail),
                 }
             }
             start += answered;
@@ -72,10 +79,33 @@ impl Tally {
         Ok(tally)
     }
 
+    /// Notes a run whose watch judged each test: all were passed but the last one, where the watch ended the run after it.
+    fn watched(&mut self, made: Run, fault: &Fault) {
+        let answered = made.calls.len().min(self.total);
+        self.passed = answered;
+        if let (End::Watched, Some(call)) = (&made.end, made.calls.last()) {
+            self.passed -= 1;
+            let index = self.passed;
+            let detail = wrong(call, |value| fault(index, value)).unwrap_or_default();
+            self.fail(index, detail);
+        } else {
+            self.end(&made.end, answered);
+        }
+        self.fuel = made.fuel;
+        self.stdout = made.stdout;
+    }
+
+    /// Notes a wrong test.
+    fn fail(&mut self, index: usize, mut detail: Json) {
+        detail["test"] = json!(index);
+        self.failure.get_or_insert((Verdict::Incorrect, detail));
+    }
+
     /// Notes how a run ended, having answered all tests before `index`; whether those behind it are worth another run.
     fn end(&mut self, end: &End, index: usize) -> bool {
         let (verdict, reason) = match end {
             End::Completed if index == self.total => return false,
+            End::Watched => return false,
             End::Completed => (Verdict::Incorrect, "not every call was answered".to_owned()),
             End::Unloadable { kind, message } => {
                 let detail = json!({ "reason": excerpt(&format!("{kind}: {message}")) });
@@ -93,6 +123,12 @@ impl Tally {
         let detail = json!({ "reason": reason, "test": index });
         self.failure.get_or_insert((verdict, detail));
         *end != End::Completed
+    }
+
+    /// This and, behind it, further tests that were not run.
+    pub(super) fn and_not_run(mut self, tests: usize) -> Tally {
+        self.total += tests;
+        self
     }
 
     /// This and, behind it, what became of further tests.

@@ -46,7 +46,7 @@ fn returned(values: &[&str]) -> Vec<Call> {
 /// The grading of a program that does `run`, whose task has recorded values.
 fn grading(run: Run) -> Grading {
     let (grader, _) = grader(Scripted::new(move |_, _, _| Ok(run.clone())));
-    grader.grade(&task(None), "def f(n): ...")
+    grader.grade(&task(None), "def f(n): ...", Extent::All)
 }
 
 #[test]
@@ -162,7 +162,9 @@ fn a_value_that_says_it_is_opaque_or_no_number_equals_nothing_even_itself() {
             ))
         }));
         assert_eq!(
-            grader.grade(&task(Some("the same")), "x = 1").verdict,
+            grader
+                .grade(&task(Some("the same")), "x = 1", Extent::All)
+                .verdict,
             Verdict::Incorrect,
             "{value}"
         );
@@ -176,8 +178,14 @@ fn expected_values_come_from_the_tasks_own_solution_made_once() {
     for test in &mut task.tests {
         test.expected = Some(Value::from(-1)); // What was recorded elsewhere does not count.
     }
-    assert_eq!(grader.grade(&task, "right too").verdict, Verdict::Correct);
-    assert_eq!(grader.grade(&task, "wrong").verdict, Verdict::Incorrect);
+    assert_eq!(
+        grader.grade(&task, "right too", Extent::All).verdict,
+        Verdict::Correct
+    );
+    assert_eq!(
+        grader.grade(&task, "wrong", Extent::All).verdict,
+        Verdict::Incorrect
+    );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 3);
 }
 
@@ -190,7 +198,9 @@ fn expected_values_are_kept_on_disk() {
         let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
         let grader = CodeGrader::new(shared, Limits::default(), 1 << 20, Some(Arc::clone(&disk)));
         assert_eq!(
-            grader.grade(&task(Some("right")), "right too").verdict,
+            grader
+                .grade(&task(Some("right")), "right too", Extent::All)
+                .verdict,
             Verdict::Correct
         );
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
@@ -216,7 +226,9 @@ fn a_program_may_use_twice_the_fuel_of_the_tasks_own_solution() {
         Ok(completed(vec![Call::Returned("0".to_owned()); calls.len()]))
     }));
     assert_eq!(
-        grader.grade(&task(Some("solution")), "program").verdict,
+        grader
+            .grade(&task(Some("solution")), "program", Extent::All)
+            .verdict,
         Verdict::Correct
     );
 }
@@ -226,7 +238,7 @@ fn a_task_whose_own_solution_fails_is_unavailable_and_says_why() {
     let (grader, _) = grader(Scripted::new(|_, _, _| {
         Ok(ended(Vec::new(), End::OutOfFuel))
     }));
-    let grading = grader.grade(&task(Some("solution")), "program");
+    let grading = grader.grade(&task(Some("solution")), "program", Extent::All);
     assert_eq!(
         (grading.verdict, grading.reward(), grading.retryable),
         (Verdict::Unavailable, None, false)
@@ -253,7 +265,7 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
                 SandboxError::Unusable("y".to_owned())
             })
         }));
-        let grading = grader.grade(&task(None), "program");
+        let grading = grader.grade(&task(None), "program", Extent::All);
         assert_eq!(
             (grading.verdict, grading.retryable),
             (Verdict::Unavailable, retryable)
@@ -264,7 +276,10 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
 #[test]
 fn nothing_but_blank_space_is_malformed() {
     let (grader, sandbox) = grader(Scripted::doubling());
-    assert_eq!(grader.grade(&task(None), " \n").verdict, Verdict::Malformed);
+    assert_eq!(
+        grader.grade(&task(None), " \n", Extent::All).verdict,
+        Verdict::Malformed
+    );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
 }
 
@@ -275,7 +290,10 @@ fn a_task_without_tests_cannot_be_passed() {
         tests: Vec::new(),
         ..task(None)
     };
-    assert_eq!(grader.grade(&task, "right").verdict, Verdict::Unavailable);
+    assert_eq!(
+        grader.grade(&task, "right", Extent::All).verdict,
+        Verdict::Unavailable
+    );
 }
 
 #[test]
@@ -285,18 +303,88 @@ fn asserts_count_with_the_tests_and_run_even_where_these_fail() {
         asserts: vec!["assert f(9) == 18".to_owned()],
         ..task(None)
     };
-    let right = grader.grade(&task, "right");
+    let right = grader.grade(&task, "right", Extent::All);
     assert_eq!(
         (right.verdict, right.passed, right.total),
         (Verdict::Correct, Some(4), Some(4))
     );
     let runs = sandbox.runs.load(Ordering::SeqCst);
-    let wrong = grader.grade(&task, "wrong");
+    let wrong = grader.grade(&task, "wrong", Extent::All);
     assert_eq!(
         (wrong.verdict, wrong.passed, wrong.total),
         (Verdict::Incorrect, Some(1), Some(4))
     );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs + 2);
+}
+
+#[test]
+fn judging_may_end_with_the_first_failure() {
+    let (grader, sandbox) = grader(Scripted::doubling());
+    let task = CodeTask {
+        asserts: vec![
+            "assert f(9) == 18".to_owned(),
+            "assert f(8) == 16".to_owned(),
+        ],
+        ..task(None)
+    };
+    let wrong = grader.grade(&task, "wrong", Extent::UntilFailure);
+    assert_eq!(
+        (wrong.verdict, wrong.passed, wrong.total),
+        (Verdict::Incorrect, Some(0), Some(5))
+    );
+    assert_eq!(
+        (wrong.detail["test"].as_u64(), wrong.detail["got"].as_str()),
+        (Some(0), Some("1"))
+    );
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
+    let right = grader.grade(&task, "right", Extent::UntilFailure);
+    assert_eq!(
+        (right.verdict, right.passed, right.total),
+        (Verdict::Correct, Some(5), Some(5))
+    );
+    let asserts_alone = CodeTask {
+        tests: Vec::new(),
+        ..task
+    };
+    let wrong = grader.grade(&asserts_alone, "wrong", Extent::UntilFailure);
+    assert_eq!(
+        (wrong.verdict, wrong.passed, wrong.total),
+        (Verdict::Incorrect, Some(0), Some(2))
+    );
+    assert_eq!(wrong.detail["assert"].as_str(), Some("assert f(9) == 18"));
+}
+
+#[test]
+fn a_program_that_stops_before_any_failure_has_the_verdict_of_its_end() {
+    let (grader, _) = grader(Scripted::new(|_, _, _| {
+        Ok(ended(returned(&["2", "4"]), End::OutOfFuel))
+    }));
+    let grading = grader.grade(&task(None), "slow", Extent::UntilFailure);
+    assert_eq!(
+        (grading.verdict, grading.passed, grading.total),
+        (Verdict::Timeout, Some(2), Some(3))
+    );
+    assert_eq!(grading.detail["test"].as_u64(), Some(2));
+}
+
+#[test]
+fn a_task_whose_own_solution_takes_long_gets_no_first_try() {
+    let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
+        Ok(Run {
+            fuel: 3_000_000_000,
+            ..completed(returned(&["2", "4", "6"]))
+        })
+    }));
+    let task = task(Some("solution"));
+    let right = grader.grade(&task, "program", Extent::UntilFailure);
+    assert_eq!(right.verdict, Verdict::Correct);
+    let runs = sandbox.runs.load(Ordering::SeqCst);
+    assert!(
+        grader
+            .grade_briefly(&task, "another", Extent::UntilFailure)
+            .is_none()
+    );
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
 }
 
 #[test]
@@ -307,7 +395,7 @@ fn a_failed_assert_is_shown() {
         asserts: vec!["assert f(9) == 18".to_owned()],
         ..task(None)
     };
-    let grading = grader.grade(&task, "wrong");
+    let grading = grader.grade(&task, "wrong", Extent::All);
     assert_eq!(
         (grading.verdict, grading.detail["assert"].as_str()),
         (Verdict::Incorrect, Some("assert f(9) == 18"))
@@ -339,7 +427,7 @@ fn stopping(stops: &'static [i64], end: End) -> (Grading, Vec<u64>) {
             .collect(),
         ..task(None)
     };
-    let grading = grader.grade(&task, "program");
+    let grading = grader.grade(&task, "program", Extent::All);
     let given = given.lock().unwrap().clone();
     (grading, given)
 }
@@ -400,7 +488,7 @@ fn test_code_that_defines_tests_is_one_test_for_each() {
         ..task(None)
     };
     for _ in 0..2 {
-        let grading = grader.grade(&task, "program");
+        let grading = grader.grade(&task, "program", Extent::All);
         assert_eq!(
             (grading.verdict, grading.passed, grading.total),
             (Verdict::Incorrect, Some(2), Some(3))
@@ -428,7 +516,7 @@ fn test_code_that_cannot_be_read_is_no_fault_of_the_program() {
         asserts: vec!["def check(:".to_owned()],
         ..task(None)
     };
-    let grading = grader.grade(&task, "program");
+    let grading = grader.grade(&task, "program", Extent::All);
     assert_eq!(
         (grading.verdict, grading.retryable),
         (Verdict::Unavailable, false)
@@ -472,14 +560,17 @@ fn what_is_not_over_soon_has_no_verdict_yet() {
             let task = task(canonical);
             let verdict = |grading: Option<Grading>| grading.map(|grading| grading.verdict);
             assert_eq!(
-                verdict(grader.grade_briefly(&task, completion)),
+                verdict(grader.grade_briefly(&task, completion, Extent::All)),
                 briefly.then_some(Verdict::Correct)
             );
-            assert_eq!(grader.grade(&task, completion).verdict, Verdict::Correct);
+            assert_eq!(
+                grader.grade(&task, completion, Extent::All).verdict,
+                Verdict::Correct
+            );
             // By now the expected values are there.
             assert_eq!(
                 grader
-                    .grade_briefly(&task, "def f(n): right")
+                    .grade_briefly(&task, "def f(n): right", Extent::All)
                     .unwrap()
                     .verdict,
                 Verdict::Correct
@@ -488,6 +579,13 @@ fn what_is_not_over_soon_has_no_verdict_yet() {
     }
     // What runs out of all fuel that it may ever have has a verdict.
     let (grader, _) = grader(needing(u64::MAX));
-    assert!(grader.grade_briefly(&task(None), heavy).is_none());
-    assert_eq!(grader.grade(&task(None), heavy).verdict, Verdict::Timeout);
+    assert!(
+        grader
+            .grade_briefly(&task(None), heavy, Extent::All)
+            .is_none()
+    );
+    assert_eq!(
+        grader.grade(&task(None), heavy, Extent::All).verdict,
+        Verdict::Timeout
+    );
 }

@@ -45,6 +45,7 @@ fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<Scripted>) {
             source,
             entry_point: "f",
             calls,
+            watch: None,
         };
         doubling
             .run(&program, limits)
