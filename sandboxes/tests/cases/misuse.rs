@@ -114,12 +114,14 @@ fn forge(sandbox: &dyn Sandbox, body: &str) -> Run {
 pub(crate) fn a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run(
     sandbox: &dyn Sandbox,
 ) {
-    let run = forge(sandbox, "ask(b'V7')");
-    assert_eq!(run.calls, [Call::Returned("7".to_owned())]);
-    assert_eq!(
-        run.end,
-        End::Died("the program broke the protocol: a request out of turn".to_owned())
-    );
+    for body in ["ask(b'V7')", "ask(b'Mi' + bytes([7, 0, 0, 0]))"] {
+        let run = forge(sandbox, body);
+        assert_eq!(run.calls, [Call::Returned("7".to_owned())]);
+        assert_eq!(
+            run.end,
+            End::Died("the program broke the protocol: a request out of turn".to_owned())
+        );
+    }
 }
 
 pub(crate) fn answering_every_call_at_once_is_no_more_than_returning_those_values(
@@ -157,6 +159,9 @@ pub(crate) fn what_is_no_request_ends_the_run(sandbox: &dyn Sandbox) {
         "ask(b'V' + b'[' * 1000)",
         "ask(b'E[1]')",
         "ask(b'V\\xff')",
+        "ask(b'M')",
+        "ask(b'M?')",
+        "ask(b'M[' + bytes([255] * 4))",
         "ask(b'V' + bytes(100 << 20))",
         "ask(b'C[]')",
     ] {
