@@ -9,7 +9,7 @@ use verifier::registry::Registry;
 use verifier::score::{Score, judge_samples, read_samples};
 use verifier::setup;
 
-use super::{ConfigArgs, Usage, progress_bar, write_whole};
+use super::{ConfigArgs, Usage, check_place, progress_bar, write_whole};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.k.contains(&0) {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
+    }
+    if let Some(path) = &args.out {
+        check_place(path)?;
     }
     let mut config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
