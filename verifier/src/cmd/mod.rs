@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod fetch;
+pub(crate) mod prepare;
 pub(crate) mod score;
 pub(crate) mod serve;
 

@@ -9,7 +9,7 @@ use verifier::registry::Registry;
 use verifier::score::{Score, judge_samples, read_samples};
 use verifier::setup;
 
-use super::{ConfigArgs, Usage, check_place, progress_bar, write_whole};
+use super::{ConfigArgs, Usage, check_place, prepare, progress_bar, write_whole};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut registry = Registry::default();
     registry.add(dataset);
     let (service, open) = setup::with_registry(&config, None, registry, setup::disk(&config))?;
-    service.prepare(open);
+    service.prepare(prepare::apart(&config, open));
 
     let bar = progress_bar(samples.len());
     let runtime =
