@@ -372,7 +372,7 @@ fn every_command_explains_itself_with_examples() {
         ),
         (
             "rapid-verifier",
-            &["serve", "score", "bench", "fetch", "doctor"],
+            &["serve", "score", "bench", "fetch", "prepare", "doctor"],
         ),
     ];
     for (name, subcommands) in commands {

@@ -1,9 +1,10 @@
 //! The real things that tests run on, found where users' are: in the cache folder, and in a folder of data sets beside the repository.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use datasets::fetch::{Kind, locate};
 
+use crate::programs::{rapid_verifier, run};
 use crate::repository::root;
 
 /// SmolLM2-135M-Instruct as a GGUF file. `None` after saying loudly that the test is skipped.
@@ -22,6 +23,32 @@ pub fn model() -> Option<PathBuf> {
 #[must_use]
 pub fn sandbox() -> Option<PathBuf> {
     artifact(Kind::Sandbox, "python-wasi")
+}
+
+/// Copies the sandbox's compiled module, with its key and tag, into `folder`, and returns its path there.
+///
+/// # Panics
+/// Where code cannot be judged here.
+#[must_use]
+pub fn compiled(folder: &Path) -> PathBuf {
+    // Whoever loads a module makes it the newest.
+    let _ = run(&mut rapid_verifier(["doctor"])).success();
+    let from = datasets::fetch::home().join("verifier/wasm/compiled");
+    let module = std::fs::read_dir(&from)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "cwasm"))
+        .max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok())
+        .unwrap_or_else(|| panic!("no compiled module in {}", from.display()));
+    std::fs::create_dir_all(folder).expect("a temporary folder");
+    for file in [&from.join("key"), &module.with_extension("tag"), &module] {
+        let name = file.file_name().expect("a file");
+        std::fs::copy(file, folder.join(name))
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+    folder.join(module.file_name().expect("a file"))
 }
 
 fn artifact(kind: Kind, name: &str) -> Option<PathBuf> {

@@ -47,7 +47,13 @@ impl Case {
     /// The body of a request that judges it.
     #[must_use]
     pub fn request(&self, task: &str) -> String {
-        let head = json!({ "id": self.id(), "task": format!("tasks/{task}"), "prompt": "" });
+        self.request_after("", task)
+    }
+
+    /// The same behind a prompt, of which verdicts do not depend, but under which no other request's verdict is kept.
+    #[must_use]
+    pub fn request_after(&self, prompt: &str, task: &str) -> String {
+        let head = json!({ "id": self.id(), "task": format!("tasks/{task}"), "prompt": prompt });
         let head = head.to_string();
         format!(
             "{{\"items\":[{},\"completion\":{}}}]}}",

@@ -4,5 +4,7 @@
 
 pub mod artifacts;
 pub mod attacks;
+pub mod memory;
 pub mod programs;
 pub mod repository;
+pub mod samples;

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::memory::Memory;
+
 /// Longest that any one call of a program may take.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The first start of a verifier prepares its sandbox, which compiles an interpreter.
-const READY: Duration = Duration::from_secs(10 * 60);
+const READY: Duration = Duration::from_secs(30 * 60);
 
 /// The built program of this name, beside the folder that this test runs from.
 ///
@@ -155,11 +157,20 @@ impl Running {
     /// # Panics
     /// Where it takes longer than 15 minutes.
     #[must_use]
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(self) -> Outcome {
+        self.finish_within(LIMIT)
+    }
+
+    /// As [`Running::finish`], for a program that may take longer.
+    ///
+    /// # Panics
+    /// Where it takes longer than `limit`.
+    #[must_use]
+    pub fn finish_within(mut self, limit: Duration) -> Outcome {
         while self.ended().is_none() {
             assert!(
-                self.since.elapsed() < LIMIT,
-                "still running after {LIMIT:?}; stderr so far:\n{}",
+                self.since.elapsed() < limit,
+                "still running after {limit:?}; stderr so far:\n{}",
                 self.stderr()
             );
             std::thread::sleep(Duration::from_millis(20));
@@ -173,6 +184,12 @@ impl Running {
     /// Never for a child of this process.
     pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.child.try_wait().expect("a child can be waited for")
+    }
+
+    /// Its number among the system's processes.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Kills it (SIGKILL: it can do nothing about it).
@@ -287,6 +304,24 @@ impl Verifier {
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// What it has said on stderr since its start.
+    ///
+    /// # Panics
+    /// Where it does not run.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        self.running.as_ref().expect("the verifier runs").stderr()
+    }
+
+    /// The memory that its process has now.
+    ///
+    /// # Panics
+    /// Where it does not run.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory::of(self.running.as_ref().expect("the verifier runs").process())
     }
 
     /// Kills it where it runs, and waits until nothing answers at its address.

@@ -1,9 +1,10 @@
 //! The graders of one service: which can judge now, and why the others cannot.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use datasets::{CodeTask, CodeTest, Compare, TaskSpec, Value};
+use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
@@ -295,19 +296,35 @@ pub struct WasmPlace {
 }
 
 impl WasmPlace {
-    /// What opens the sandbox there.
+    /// What opens the sandbox there, having made it where it is not made yet.
     #[must_use]
     pub fn open(self) -> OpenSandbox {
-        Box::new(move || {
-            let Some(artifact_dir) = &self.artifact_dir else {
-                return Err(SandboxError::Unusable(
-                    "the Python interpreter that code is judged in is not on this machine: fetch it with `rapid-verifier fetch`, or name its folder with --sandbox-dir".to_owned(),
-                ));
-            };
-            let progress = |line: &str| tracing::info!("{line}");
-            let sandbox =
-                sandboxes::wasm::WasmSandbox::open(artifact_dir, &self.cache_dir, &progress)?;
-            Ok(Arc::new(sandbox) as Arc<dyn Sandbox>)
+        Box::new(move || self.make(&|line| tracing::info!("{line}")))
+    }
+
+    /// The sandbox, where it is made already.
+    ///
+    /// # Errors
+    /// As [`WasmSandbox::open`]; and where the artifact has not been fetched.
+    pub fn load(&self) -> Result<Option<Arc<dyn Sandbox>>, SandboxError> {
+        let sandbox = WasmSandbox::load(self.artifact()?, &self.cache_dir)?;
+        Ok(sandbox.map(|sandbox| Arc::new(sandbox) as Arc<dyn Sandbox>))
+    }
+
+    /// The sandbox, made where it is not made yet, which takes a minute or two that `progress` is told of.
+    ///
+    /// # Errors
+    /// As [`WasmPlace::load`].
+    pub fn make(&self, progress: &dyn Fn(&str)) -> Result<Arc<dyn Sandbox>, SandboxError> {
+        let sandbox = WasmSandbox::open(self.artifact()?, &self.cache_dir, progress)?;
+        Ok(Arc::new(sandbox))
+    }
+
+    fn artifact(&self) -> Result<&Path, SandboxError> {
+        self.artifact_dir.as_deref().ok_or_else(|| {
+            SandboxError::Unusable(
+                "the Python interpreter that code is judged in is not on this machine: fetch it with `rapid-verifier fetch`, or name its folder with --sandbox-dir".to_owned(),
+            )
         })
     }
 }

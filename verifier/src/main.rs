@@ -31,6 +31,7 @@ enum Command {
     Score(cmd::score::Args),
     Bench(cmd::bench::Args),
     Fetch(cmd::fetch::Args),
+    Prepare(cmd::prepare::Args),
     Doctor(cmd::doctor::Args),
 }
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Score(args) => cmd::score::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Fetch(args) => cmd::fetch::run(&args),
+        Command::Prepare(args) => cmd::prepare::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     };
     match done {

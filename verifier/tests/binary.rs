@@ -93,6 +93,33 @@ fn a_usage_error_exits_2_and_a_failure_1() {
 }
 
 #[test]
+fn a_place_that_cannot_be_written_is_named_before_anything_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples = folder.path().join("samples.jsonl");
+    std::fs::write(
+        &samples,
+        "{\"task_id\": \"starter-math/1\", \"completion\": \"\"}\n",
+    )
+    .unwrap();
+    for place in [folder.path().join("missing/x.jsonl"), folder.path().into()] {
+        let place = place.to_str().unwrap();
+        let mut args = vec!["score", "--dataset", "starter-math", "--out", place];
+        args.extend(["--set", "code.sandbox=none", "--samples"]);
+        // The samples are not even read: those that are not there would be complained of, too.
+        for samples in [samples.to_str().unwrap(), "none.jsonl"] {
+            let (status, stdout, stderr) = run(&[&args[..], &[samples]].concat());
+            assert_eq!(status, Some(1), "{stderr}");
+            assert!(
+                stderr.contains(place) && !stderr.contains("none.jsonl"),
+                "{stderr}"
+            );
+            assert!(stdout.is_empty(), "{stdout}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn help_and_version_go_to_stdout() {
     let (status, stdout, _) = run(&["score", "--help"]);
     assert_eq!(status, Some(0));

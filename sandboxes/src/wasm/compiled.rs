@@ -2,17 +2,21 @@
 //! loaded only if its tag, made with a key that only the owner can read, is right.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use tempfile::NamedTempFile;
 use wasmtime::{Engine, Module};
 
 use crate::SandboxError;
 
 /// Modules kept: those of this version of the program and of the ones used last.
 const KEEP: usize = 3;
+
+/// Bytes that a module takes, rounded up.
+const ROOM: u64 = 320 << 20;
 
 /// How names of files begin that are still being written.
 const ASIDE: &str = ".new";
@@ -103,21 +107,55 @@ impl Compiled {
         }
     }
 
-    /// Writes a module that was compiled here, under the lock.
-    pub(super) fn keep(&self, _lock: &Lock, name: &str, module: &[u8]) -> io::Result<()> {
-        let mut aside = tempfile::Builder::new()
-            .prefix(ASIDE)
-            .tempfile_in(&self.folder)?;
-        aside.write_all(module)?;
-        aside.as_file().sync_all()?;
-        aside.persist(self.folder.join(name).with_extension("cwasm"))?;
+    /// Room for a module, taken before the minutes of making it.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unusable`] where there is none.
+    pub(super) fn reserve(&self, _lock: &Lock) -> Result<NamedTempFile, SandboxError> {
+        self.aside()
+            .and_then(|mut aside| {
+                io::copy(&mut io::repeat(0).take(ROOM), &mut aside)?;
+                aside.rewind()?;
+                Ok(aside)
+            })
+            .map_err(|error| unusable(&self.folder, &error))
+    }
+
+    /// Writes a module that was compiled here into its room, under the lock.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unusable`].
+    pub(super) fn keep(
+        &self,
+        _lock: &Lock,
+        room: NamedTempFile,
+        name: &str,
+        module: &[u8],
+    ) -> Result<(), SandboxError> {
+        self.try_keep(room, name, module)
+            .map_err(|error| unusable(&self.folder, &error))
+    }
+
+    fn try_keep(&self, mut room: NamedTempFile, name: &str, module: &[u8]) -> io::Result<()> {
+        room.write_all(module)?;
+        room.as_file().set_len(module.len() as u64)?;
+        room.as_file().sync_all()?;
+        room.persist(self.folder.join(name).with_extension("cwasm"))?;
         let tag = self.tag(name, &mut &module[..])?;
-        let mut aside = tempfile::Builder::new()
-            .prefix(ASIDE)
-            .tempfile_in(&self.folder)?;
+        let mut aside = self.aside()?;
         aside.write_all(tag.as_bytes())?;
         aside.persist(self.folder.join(name).with_extension("tag"))?;
         self.prune(name)
+    }
+
+    fn aside(&self) -> io::Result<NamedTempFile> {
+        tempfile::Builder::new()
+            .prefix(ASIDE)
+            .tempfile_in(&self.folder)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Removes all but the newest modules.
@@ -151,9 +189,14 @@ impl Compiled {
 }
 
 fn unusable(folder: &Path, error: &io::Error) -> SandboxError {
+    let remedy = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!("make room for {} MiB there", ROOM >> 20)
+        }
+        _ => "make it a folder that only its owner, who runs this program, may enter".to_owned(),
+    };
     SandboxError::Unusable(format!(
-        "{}, where the compiled Python sandbox is kept, cannot be used ({error}); make it a folder that only its owner, who runs this program, may \
-         enter, or choose another cache folder",
+        "{}, where the compiled Python sandbox is kept, cannot be used ({error}); {remedy}, or choose another cache folder with --cache-dir or RAPID_HOME",
         folder.display()
     ))
 }

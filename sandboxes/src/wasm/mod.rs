@@ -17,7 +17,7 @@ mod wasi;
 mod world;
 
 use std::hash::{Hash, Hasher};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wasmtime::{Engine, InstancePre, Linker, Module};
@@ -51,70 +51,105 @@ impl WasmSandbox {
         cache_dir: &Path,
         progress: &dyn Fn(&str),
     ) -> Result<WasmSandbox, SandboxError> {
+        let parts = Parts::read(artifact_dir, cache_dir)?;
+        let module = match parts.load() {
+            Some(module) => module,
+            None => parts.make(progress)?,
+        };
+        parts.sandbox(&module)
+    }
+
+    /// As [`WasmSandbox::open`] where the warmed module is there; `None` where it has yet to be made.
+    ///
+    /// # Errors
+    /// As [`WasmSandbox::open`].
+    pub fn load(
+        artifact_dir: &Path,
+        cache_dir: &Path,
+    ) -> Result<Option<WasmSandbox>, SandboxError> {
+        let parts = Parts::read(artifact_dir, cache_dir)?;
+        let module = parts.load();
+        module.map(|module| parts.sandbox(&module)).transpose()
+    }
+}
+
+/// What a sandbox is put together from.
+struct Parts {
+    /// Of the artifact.
+    folder: PathBuf,
+    artifact: Artifact,
+    engine: Engine,
+    digest: String,
+    compiled: Compiled,
+    /// Of the compiled module.
+    name: String,
+}
+
+impl Parts {
+    fn read(artifact_dir: &Path, cache_dir: &Path) -> Result<Parts, SandboxError> {
         let artifact = Artifact::read(artifact_dir)?;
-        let engine = engine::metered().map_err(|error| unusable(&error))?;
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(artifact.digest().as_bytes());
+        let engine = engine::metered().map_err(|error| unusable(artifact_dir, &error))?;
+        let mut contents = blake3::Hasher::new();
+        contents.update(artifact.digest().as_bytes());
         for part in [HARNESS, IMPORTS, warm::WARM, HOST] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
+            contents.update(&(part.len() as u64).to_le_bytes());
+            contents.update(part.as_bytes());
         }
-        let digest = hasher.finalize().to_hex().to_string();
-        let module = module(&artifact, &engine, hasher, cache_dir, progress)?;
-        let program = link(&engine, &module).map_err(|error| unusable(&error))?;
+        let digest = contents.finalize().to_hex().to_string();
+        let mut name = Blake3(contents);
+        engine.precompile_compatibility_hash().hash(&mut name);
+        Ok(Parts {
+            folder: artifact_dir.to_owned(),
+            artifact,
+            engine,
+            digest,
+            compiled: Compiled::open(cache_dir)?,
+            name: name.0.finalize().to_hex()[..32].to_owned(),
+        })
+    }
+
+    fn load(&self) -> Option<Module> {
+        self.compiled.load(&self.name, &self.engine)
+    }
+
+    /// Warms the interpreter and compiles it.
+    fn make(&self, progress: &dyn Fn(&str)) -> Result<Module, SandboxError> {
+        let lock = self.compiled.lock()?;
+        // Another process may have made it while this one waited.
+        if let Some(module) = self.load() {
+            return Ok(module);
+        }
+        progress("preparing the Python sandbox: done once, in a minute or two");
+        let room = self.compiled.reserve(&lock)?;
+        let warmed = warm::snapshot(&self.artifact.interpreter, &self.artifact.library, progress)
+            .map_err(|error| unusable(&self.folder, &error))?;
+        progress("preparing the Python sandbox: compiling the warmed interpreter (3 of 3)");
+        let code = self
+            .engine
+            .precompile_module(&warmed)
+            .map_err(|error| unusable(&self.folder, &error))?;
+        drop(warmed);
+        self.compiled.keep(&lock, room, &self.name, &code)?;
+        self.load().ok_or_else(|| {
+            SandboxError::Unusable(format!(
+                "the compiled Python sandbox in {} cannot be read back; check the disk",
+                self.compiled.folder().display()
+            ))
+        })
+    }
+
+    fn sandbox(self, module: &Module) -> Result<WasmSandbox, SandboxError> {
+        let program = link(&self.engine, module).map_err(|error| unusable(&self.folder, &error))?;
         Ok(WasmSandbox {
             identity: Identity {
                 backend: "wasm".to_owned(),
                 interpreter: "CPython 3.15.0 (wasm32-wasip1)".to_owned(),
-                digest,
+                digest: self.digest,
             },
             program,
-            library: artifact.library,
+            library: self.artifact.library,
         })
     }
-}
-
-/// Loads the compiled module, or warms the interpreter and compiles it.
-fn module(
-    artifact: &Artifact,
-    engine: &Engine,
-    contents: blake3::Hasher,
-    cache: &Path,
-    progress: &dyn Fn(&str),
-) -> Result<Module, SandboxError> {
-    let compiled = Compiled::open(cache)?;
-    let mut hasher = Blake3(contents);
-    engine.precompile_compatibility_hash().hash(&mut hasher);
-    let name = hasher.0.finalize().to_hex()[..32].to_owned();
-    if let Some(module) = compiled.load(&name, engine) {
-        return Ok(module);
-    }
-    let lock = compiled.lock()?;
-    // Another process may have made it while this one waited.
-    if let Some(module) = compiled.load(&name, engine) {
-        return Ok(module);
-    }
-    progress("preparing the Python sandbox: done once, in a minute or two");
-    let warmed = warm::snapshot(&artifact.interpreter, &artifact.library, progress)
-        .map_err(|error| unusable(&error))?;
-    progress("preparing the Python sandbox: compiling the warmed interpreter (3 of 3)");
-    let code = engine
-        .precompile_module(&warmed)
-        .map_err(|error| unusable(&error))?;
-    drop(warmed);
-    compiled.keep(&lock, &name, &code).map_err(|error| {
-        SandboxError::Unusable(format!(
-            "the compiled Python sandbox cannot be written to {} ({error}); make room for {} MiB there",
-            cache.display(),
-            (code.len() >> 20) + 1
-        ))
-    })?;
-    compiled.load(&name, engine).ok_or_else(|| {
-        SandboxError::Unusable(format!(
-            "the compiled Python sandbox in {} cannot be read back; check the disk",
-            cache.display()
-        ))
-    })
 }
 
 fn link(engine: &Engine, module: &Module) -> wasmtime::Result<InstancePre<World>> {
@@ -124,9 +159,10 @@ fn link(engine: &Engine, module: &Module) -> wasmtime::Result<InstancePre<World>
     linker.instantiate_pre(module)
 }
 
-fn unusable(error: &wasmtime::Error) -> SandboxError {
+fn unusable(folder: &Path, error: &wasmtime::Error) -> SandboxError {
     SandboxError::Unusable(format!(
-        "the Python sandbox cannot be prepared ({error:#}); fetch it again with `rapid fetch sandbox:python-wasi`"
+        "the Python sandbox in {} cannot be prepared ({error:#}); fetch it again with `rapid fetch sandbox:python-wasi` or `rapid-verifier fetch`",
+        folder.display()
     ))
 }
 

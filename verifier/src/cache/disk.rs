@@ -105,8 +105,8 @@ impl Disk {
         let writer = std::thread::Builder::new()
             .name("cache-writer".to_owned())
             .spawn({
-                let database = Arc::clone(&database);
-                move || write_all(&database, &queue)
+                let (database, path) = (Arc::clone(&database), path.to_owned());
+                move || write_all(&database, &path, &queue)
             })
             .map_err(|error| unusable(error.to_string()))?;
         Ok(Disk {
@@ -211,7 +211,9 @@ fn read(database: &Database, table: Table, key: &Key) -> Result<Option<Vec<u8>>,
     Ok(table.get(key.0)?.map(|entry| entry.value().to_vec()))
 }
 
-fn write_all(database: &Database, queue: &Receiver<Write>) {
+/// Until the handle is dropped. After the first failure nothing more is written, since the database takes no more.
+fn write_all(database: &Database, path: &Path, queue: &Receiver<Write>) {
+    let mut failed = false;
     while let Ok(first) = queue.recv() {
         let mut batch = Vec::new();
         let mut flushes = Vec::new();
@@ -230,10 +232,11 @@ fn write_all(database: &Database, queue: &Receiver<Write>) {
                 None
             };
         }
-        if let Err(error) = write_batch(database, &batch) {
+        if !failed && let Err(error) = write_batch(database, &batch) {
+            failed = true;
             tracing::warn!(
-                "{} entries could not be written to the cache: {error}",
-                batch.len()
+                "the cache {} cannot be written: {error}. From now on verdicts are kept in memory only; free some space there and start again to keep them",
+                path.display()
             );
         }
         for done in flushes {

@@ -15,7 +15,7 @@ use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::setup;
 
-use super::{ConfigArgs, progress_bar};
+use super::{ConfigArgs, prepare, progress_bar};
 
 /// Measure how fast this machine judges
 #[derive(Debug, clap::Args)]
@@ -142,7 +142,7 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     registry.add(dataset);
     let started = Instant::now();
     let (service, open) = setup::with_registry(&config, None, registry, None)?;
-    service.prepare(open);
+    service.prepare(prepare::apart(&config, open));
     let start_seconds = started.elapsed().as_secs_f64();
     let runtime =
         tokio::runtime::Runtime::new().context("the async runtime could not be started")?;

@@ -9,7 +9,7 @@ use verifier::registry::Registry;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
-use super::ConfigArgs;
+use super::{ConfigArgs, prepare};
 
 /// Say what works here, and what to do about the rest
 #[derive(Debug, clap::Args)]
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let (service, open) = setup::with_registry(&config, None, Registry::default(), None)?;
     let started = Instant::now();
-    service.prepare(open);
+    service.prepare(prepare::apart(&config, open));
     let seconds = started.elapsed().as_secs_f64();
     let graders = service.readiness().graders;
     for grader in &graders {
@@ -105,8 +105,8 @@ fn cache(config: &verifier::config::Config) -> Finding {
     let dir = setup::cache_dir(config);
     let tried = std::fs::create_dir_all(&dir).and_then(|()| {
         let probe = dir.join(format!(".doctor-{}", std::process::id()));
-        std::fs::write(&probe, b"probe")?;
-        std::fs::remove_file(probe)
+        let written = std::fs::write(&probe, b"probe");
+        std::fs::remove_file(probe).and(written)
     });
     match tried {
         Ok(()) => finding("cache folder", true, dir.display().to_string()),

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod fetch;
+pub(crate) mod prepare;
 pub(crate) mod score;
 pub(crate) mod serve;
 
@@ -97,18 +98,39 @@ pub(crate) fn usage(error: ConfigError) -> anyhow::Error {
     }
 }
 
+/// Fails where [`write_whole`] would: asked before the work whose result it is to write.
+pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        anyhow::bail!(
+            "{} is there already and is no regular file, so it cannot be replaced; name another file",
+            path.display()
+        );
+    }
+    let aside = aside(path);
+    std::fs::write(&aside, "")
+        .and_then(|()| std::fs::remove_file(&aside))
+        .with_context(|| unwritten(path))
+}
+
 /// Writes `text` aside and renames it to `path`.
 pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".part");
+    let aside = aside(path);
     std::fs::write(&aside, text)
         .and_then(|()| std::fs::rename(&aside, path))
-        .with_context(|| {
-            format!(
-                "{} cannot be written; check that its folder exists and the disk has room",
-                path.display()
-            )
-        })
+        .with_context(|| unwritten(path))
+}
+
+fn aside(path: &Path) -> PathBuf {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".part");
+    aside.into()
+}
+
+fn unwritten(path: &Path) -> String {
+    format!(
+        "{} cannot be written; check that its folder exists and the disk has room",
+        path.display()
+    )
 }
 
 /// A bar on stderr where that is a terminal, and nothing elsewhere.

@@ -10,7 +10,7 @@ use verifier::registry::Registry;
 use verifier::score::{Score, judge_samples, read_samples};
 use verifier::setup;
 
-use super::{ConfigArgs, Usage, progress_bar, write_whole};
+use super::{ConfigArgs, Usage, check_place, prepare, progress_bar, write_whole};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -47,6 +47,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.k.contains(&0) {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
     }
+    if let Some(path) = &args.out {
+        check_place(path)?;
+    }
     let mut config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
     let name = dataset.name.clone();
@@ -55,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut registry = Registry::default();
     registry.add(dataset);
     let (service, open) = setup::with_registry(&config, None, registry, setup::disk(&config))?;
-    service.prepare(open);
+    service.prepare(prepare::apart(&config, open));
 
     let bar = progress_bar(samples.len());
     let runtime =

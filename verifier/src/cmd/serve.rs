@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use verifier::{app, setup};
 
-use super::{ConfigArgs, usage};
+use super::{ConfigArgs, prepare, usage};
 
 /// Answer POST /v1/verify over HTTP
 #[derive(Debug, clap::Args)]
@@ -74,6 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(|set| format!("{} ({})", set.name, set.train + set.eval))
         .collect();
     tracing::info!("data sets: {}", names.join(", "));
+    let open = prepare::apart(&config, open);
     let until_stdin_ends = args.until_stdin_ends;
     tokio::runtime::Runtime::new().context("the async runtime could not be started")?.block_on(async {
         let listener = TcpListener::bind(config.listen)

@@ -1,0 +1,112 @@
+//! Verdicts are a function of task, completion and version: to the unit of fuel they are the same whatever else the machine does.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::artifacts;
+use tests::programs::{rapid_verifier, start};
+use tests::samples::{Sample, labelled};
+
+/// Longest that all of them may take once.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// Of the light samples, one in so many runs unless `RAPID_TEST_LONG=1`.
+const SHARE: usize = 6;
+/// Two that run besides: a program of 19 G of fuel, and one that runs out of it in some of its tests.
+const HEAVIER: [&str; 2] = ["mbppplus/453", "mbppplus/67"];
+
+#[test]
+fn samples_of_mbppplus_are_judged_alike_by_one_two_and_eight_workers_and_under_load() {
+    let (Some(_), Some(data)) = (artifacts::sandbox(), artifacts::data()) else {
+        return;
+    };
+    let mut samples = labelled(&data);
+    if !artifacts::long() {
+        artifacts::skipped(&format!(
+            "all but one in {SHARE} of MBPP+'s light samples, and all but two of the heavy ones; RAPID_TEST_LONG=1 judges them"
+        ));
+        let (light, mut heavy): (Vec<_>, Vec<_>) = samples.into_iter().partition(Sample::light);
+        heavy.retain(|sample| HEAVIER.contains(&sample.task.as_str()));
+        samples = light.into_iter().step_by(SHARE).chain(heavy).collect();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut lines = String::new();
+    for Sample {
+        task, completion, ..
+    } in &samples
+    {
+        let line = json!({ "task_id": task, "completion": completion });
+        writeln!(lines, "{line}").unwrap();
+    }
+    std::fs::write(folder.path().join("samples.jsonl"), lines).unwrap();
+
+    let alone = judge(folder.path(), &data, "1");
+    assert_eq!(alone.len(), samples.len());
+    let metered = |judgement: &&Value| judgement["detail"]["fuel"].as_u64() > Some(0);
+    assert_eq!(alone.iter().filter(metered).count(), samples.len());
+    assert_equal(&alone, &judge(folder.path(), &data, "2"), "two workers");
+    let loaded = beside_a_busy_thread(|| judge(folder.path(), &data, "8"));
+    assert_equal(&alone, &loaded, "eight workers on a busy machine");
+    eprintln!("{} samples are judged alike three times", samples.len());
+}
+
+/// The judgements of the folder's samples, without what is not part of a verdict.
+fn judge(folder: &Path, data: &Path, workers: &str) -> Vec<Value> {
+    let out = folder.join(format!("judged-by-{workers}.jsonl"));
+    let mut command = rapid_verifier(["score", "--dataset", "mbppplus", "--no-disk-cache"]);
+    command.args(["--workers", workers]);
+    for (flag, path) in [
+        ("--data-dir", data),
+        ("--samples", &folder.join("samples.jsonl")),
+        ("--out", &out),
+    ] {
+        command.arg(flag).arg(path);
+    }
+    let _ = start(&mut command).finish_within(LIMIT).success();
+    let verdict = |line: &str| {
+        let mut judgement: Value = serde_json::from_str(line).unwrap();
+        let fields = judgement.as_object_mut().unwrap();
+        for other in ["elapsed_ms", "cached"] {
+            assert!(fields.remove(other).is_some(), "{line}");
+        }
+        judgement
+    };
+    let text = std::fs::read_to_string(out).unwrap();
+    text.lines().map(verdict).collect()
+}
+
+fn assert_equal(one: &[Value], other: &[Value], by: &str) {
+    assert_eq!(one.len(), other.len(), "{by}");
+    let differ: Vec<String> = one
+        .iter()
+        .zip(other)
+        .filter(|(one, other)| one != other)
+        .map(|(one, other)| format!("{one}\n{other}"))
+        .collect();
+    assert!(
+        differ.is_empty(),
+        "{} of {} differ with {by}:\n{}",
+        differ.len(),
+        one.len(),
+        differ.join("\n\n")
+    );
+}
+
+/// Does `work` while a thread keeps a core busy.
+fn beside_a_busy_thread<T>(work: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        over.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,109 @@
+//! What the service keeps in memory when it has nothing to do.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use serde_json::{Value, json};
+use tests::artifacts;
+use tests::attacks;
+use tests::programs::Verifier;
+
+/// Bytes that an idle worker may have of its own.
+const WORKER: u64 = 40_000_000;
+/// Bytes that an idle service may have which has just made its sandbox. The compiler takes more than ten times as many.
+const SERVICE: u64 = 200_000_000;
+/// Long enough that no worker takes two of these before each has taken one, and with values for the host to keep for a while.
+const PROGRAM: &str =
+    "def solve(xs):\n    for _ in range(300000):\n        pass\n    return 'x' * 1000000\n";
+
+fn tasks() -> String {
+    format!(
+        "datasets=[{}]",
+        json!(attacks::folder().join("tasks.jsonl"))
+    )
+}
+
+fn judge(verifier: &Verifier, programs: &[&str], kind: &str) -> Vec<String> {
+    let item = |(number, program): (usize, &&str)| json!({"id": number.to_string(), "task": "tasks/values", "prompt": format!("{kind} {number}"), "completion": program});
+    let items: Vec<Value> = programs.iter().enumerate().map(item).collect();
+    let answer = verifier.request(
+        "POST",
+        "/v1/verify",
+        json!({ "items": items }).to_string().as_bytes(),
+    );
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let verdict = |result: &Value| {
+        assert_eq!(result["cached"], false, "{result}");
+        result["verdict"].as_str().unwrap().to_owned()
+    };
+    let answer = answer.json();
+    answer["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(verdict)
+        .collect()
+}
+
+#[test]
+fn an_idle_worker_keeps_less_than_40_megabytes() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    let after_work = |workers: usize| {
+        let number = workers.to_string();
+        let verifier = Verifier::start(&["--workers", &number, "--set", &tasks()]);
+        // The expected values first, so that nobody waits for them.
+        judge(&verifier, &[PROGRAM], "first");
+        let verdicts = judge(&verifier, &vec![PROGRAM; workers], "one each");
+        assert_eq!(verdicts, vec!["incorrect"; workers]);
+        let memory = verifier.memory();
+        eprintln!("{workers} workers: {memory}");
+        memory
+    };
+    let (one, sixteen) = (after_work(1), after_work(16));
+    let each = |of: fn(&tests::memory::Memory) -> u64| of(&sixteen).saturating_sub(of(&one)) / 15;
+    let (resident, own) = (each(|memory| memory.resident), each(|memory| memory.own));
+    eprintln!("a worker: {resident} bytes resident, {own} of its own");
+    assert!(own < WORKER, "{own} bytes");
+}
+
+#[test]
+fn a_changed_module_is_made_again_and_what_that_took_is_given_back() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    if !artifacts::long() {
+        artifacts::skipped("making the sandbox anew takes minutes; RAPID_TEST_LONG=1 does it");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let module = artifacts::compiled(&folder.path().join("wasm/compiled"));
+    let mut bytes = std::fs::read(&module).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&module, &bytes).unwrap();
+
+    let cache = folder.path().to_str().unwrap();
+    let verifier = Verifier::start(&["--require", "code", "--cache-dir", cache, "--set", &tasks()]);
+    let said = verifier.stderr();
+    assert!(
+        [module.to_str().unwrap(), "made again", "3 of 3"]
+            .iter()
+            .all(|text| said.contains(text)),
+        "{said}"
+    );
+    let memory = verifier.memory();
+    eprintln!("after the sandbox was made: {memory}");
+    assert_eq!(
+        judge(
+            &verifier,
+            &[
+                PROGRAM,
+                "def solve(xs):\n    return sorted(x * x for x in xs if x % 2 == 0)\n"
+            ],
+            "two"
+        ),
+        ["incorrect", "correct"]
+    );
+    assert!(memory.resident < SERVICE, "{memory}");
+}

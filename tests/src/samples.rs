@@ -1,0 +1,54 @@
+//! A model's completions of MBPP+'s tasks, with the verdicts that EvalPlus gave them.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// One completion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// `mbppplus/2`
+    pub task: String,
+    /// What the model answered.
+    pub completion: String,
+    /// Whether EvalPlus passed it.
+    pub passed: bool,
+}
+
+/// Numbers of the tasks of which sample or own solution takes more than a tenth of a second of a core: all but a fortieth of the whole.
+const HEAVY: &[u32] = &[
+    61, 67, 84, 96, 123, 126, 162, 239, 247, 255, 256, 260, 267, 271, 287, 300, 301, 389, 392, 406,
+    453, 462, 583, 589, 592, 603, 605, 608, 630, 739, 745, 752, 781, 797,
+];
+
+impl Sample {
+    /// Whether it takes some hundredths of a second.
+    #[must_use]
+    pub fn light(&self) -> bool {
+        !HEAVY
+            .iter()
+            .any(|number| self.task == format!("mbppplus/{number}"))
+    }
+}
+
+/// All of them, from a folder of data sets.
+///
+/// # Panics
+/// Where the file is not there, or not what it should be.
+#[must_use]
+pub fn labelled(data: &Path) -> Vec<Sample> {
+    let path = data.join("samples/mbppplus-qwen2.5-coder-1.5b.jsonl");
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let sample = |line: &str| {
+        let record: Value = serde_json::from_str(line).ok()?;
+        Some(Sample {
+            task: format!("mbppplus/{}", record["task_id"]),
+            completion: record["completion"].as_str()?.to_owned(),
+            passed: record["plus_passed"].as_bool()?,
+        })
+    };
+    text.lines()
+        .map(|line| sample(line).unwrap_or_else(|| panic!("{}: {line}", path.display())))
+        .collect()
+}

@@ -1,0 +1,275 @@
+//! Where code cannot be judged: `/readyz`, `rapid-verifier doctor` and the verdicts name what is missing and the remedy, and nobody is called wrong for it.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::io::Write as _;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tests::artifacts;
+use tests::programs::{Verifier, rapid_verifier, run};
+
+const RIGHT: &str = "def double(n):\n    return 2 * n\n";
+
+/// One thing that is wrong with a machine.
+#[derive(Default)]
+struct Fault<'a> {
+    arguments: Vec<&'a str>,
+    environment: Vec<(&'a str, &'a str)>,
+    /// What is said of it: the thing, and the remedy.
+    says: Vec<&'a str>,
+}
+
+impl Fault<'_> {
+    /// The doctor fails with the reason; the service runs, gives it too, and judges nobody.
+    fn is_named(&self) {
+        let mut doctor = rapid_verifier(["doctor"]);
+        doctor.args(&self.arguments);
+        doctor.envs(self.environment.iter().copied());
+        let outcome = run(&mut doctor);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        let line = outcome
+            .stdout
+            .lines()
+            .find(|line| line.contains("grader code: "));
+        self.assert_says(line.unwrap_or(&outcome.stdout));
+
+        let verifier = Verifier::start_with(&self.arguments, &self.environment);
+        let ready = verifier.request("GET", "/readyz", b"").json();
+        let graders = ready["graders"].as_array().unwrap();
+        let code = graders
+            .iter()
+            .find(|grader| grader["name"] == "code")
+            .unwrap();
+        assert_eq!(code["state"], "unavailable");
+        self.assert_says(code["reason"].as_str().unwrap());
+        for program in [RIGHT, "def double(n):\n    return n\n", "no code at all"] {
+            let task = json!({"kind": "code", "entry_point": "double", "tests": [{"args": [3], "expected": 6}]});
+            let item = json!({"id": "a", "task": task, "prompt": "", "completion": program});
+            let answer = verifier.request(
+                "POST",
+                "/v1/verify",
+                json!({ "items": [item] }).to_string().as_bytes(),
+            );
+            let result = answer.json()["results"][0].clone();
+            assert_eq!(
+                (&result["verdict"], &result["reward"]),
+                (&json!("unavailable"), &Value::Null),
+                "{result}"
+            );
+            assert_eq!(result["detail"]["reason"], code["reason"]);
+        }
+        assert_eq!(verifier.request("GET", "/healthz", b"").status, 200);
+    }
+
+    #[track_caller]
+    fn assert_says(&self, reason: &str) {
+        for text in &self.says {
+            assert!(reason.contains(text), "{text:?} is not in: {reason}");
+        }
+    }
+}
+
+#[test]
+fn a_docker_engine_that_does_not_answer_is_named() {
+    Fault {
+        arguments: vec![
+            "--set",
+            "code.sandbox=docker",
+            "--set",
+            "docker.host=unix:///nowhere/docker.sock",
+        ],
+        says: vec![
+            "/nowhere/docker.sock",
+            "apt-get install docker.io",
+            "code.sandbox = \"wasm\"",
+        ],
+        ..Fault::default()
+    }
+    .is_named();
+}
+
+#[test]
+fn an_interpreter_that_was_not_fetched_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    Fault {
+        environment: vec![("RAPID_HOME", home.path().to_str().unwrap())],
+        says: vec![
+            "Python interpreter",
+            "`rapid-verifier fetch`",
+            "--sandbox-dir",
+        ],
+        ..Fault::default()
+    }
+    .is_named();
+}
+
+#[test]
+fn an_interpreter_that_is_damaged_is_named() {
+    let Some(artifact) = artifacts::sandbox() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    for file in ["python-snapshot.wasm", "python-stdlib.zip"] {
+        std::fs::copy(artifact.join(file), folder.path().join(file)).unwrap();
+    }
+    let file = std::fs::File::options()
+        .write(true)
+        .open(folder.path().join("python-snapshot.wasm"))
+        .unwrap();
+    for length in [1_000_000, 3] {
+        file.set_len(length).unwrap();
+        Fault {
+            arguments: vec!["--sandbox-dir", path, "--cache-dir", path],
+            says: vec![path, "fetch sandbox:python-wasi"],
+            ..Fault::default()
+        }
+        .is_named();
+    }
+}
+
+#[test]
+fn a_cache_folder_that_cannot_be_one_is_named() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let path = file.join("cache");
+    let path = path.to_str().unwrap();
+    Fault {
+        arguments: vec!["--cache-dir", path],
+        says: vec![path, "--cache-dir"],
+        ..Fault::default()
+    }
+    .is_named();
+}
+
+#[test]
+fn a_cache_folder_that_is_read_only_or_full_is_named() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    for (options, says) in [
+        ("ro,size=1m", "Read-only file system"),
+        ("size=1m", "make room for 320 MiB"),
+    ] {
+        let Some(disk) = Disk::mount(options) else {
+            return;
+        };
+        let path = disk.folder.path().to_str().unwrap();
+        Fault {
+            arguments: vec!["--cache-dir", path],
+            says: vec![path, says, "--cache-dir"],
+            ..Fault::default()
+        }
+        .is_named();
+    }
+}
+
+#[test]
+fn a_full_disk_costs_the_cache_and_no_verdict() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    let Some(disk) = Disk::mount("size=400m") else {
+        return;
+    };
+    let _ = artifacts::compiled(&disk.folder.path().join("wasm/compiled"));
+    let mut rest = std::fs::File::create(disk.folder.path().join("rest")).unwrap();
+    while rest.write_all(&[1; 4096]).is_ok() {}
+
+    let folder = tempfile::tempdir().unwrap();
+    let (tasks, samples) = (
+        folder.path().join("tasks.jsonl"),
+        folder.path().join("samples.jsonl"),
+    );
+    let task = json!({"id": "double", "question": "Double n.", "entry_point": "double", "canonical": RIGHT, "tests": [{"args": [3]}]});
+    std::fs::write(&tasks, task.to_string()).unwrap();
+    let sample = |completion: &str| json!({"task": "double", "completion": completion}).to_string();
+    std::fs::write(
+        &samples,
+        [sample(RIGHT), sample("def double(n):\n    return n\n")].join("\n"),
+    )
+    .unwrap();
+    let mut score = rapid_verifier(["score", "--json", "--cache-dir"]);
+    score.arg(disk.folder.path());
+    for (flag, path) in [("--dataset", &tasks), ("--samples", &samples)] {
+        score.arg(flag).arg(path);
+    }
+    let outcome = run(&mut score);
+    let said = outcome.stderr.clone();
+    let score: Value = serde_json::from_str(&outcome.success().stdout).unwrap();
+    assert_eq!(score["verdicts"], json!({"correct": 1, "incorrect": 1}));
+    let cache = disk.folder.path().join("verdicts.redb");
+    assert!(
+        [cache.to_str().unwrap(), "Free some space", "--cache-dir"]
+            .iter()
+            .all(|text| said.contains(text)),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_the_cache_and_no_verdict() {
+    let Some(disk) = Disk::mount("size=3m") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let samples = folder.path().join("samples.jsonl");
+    let sample = |number: usize| {
+        let completion = format!("\\boxed{{{number}}}");
+        json!({"task": "starter-math/train-1", "completion": completion}).to_string()
+    };
+    let lines: Vec<String> = (0..20_000).map(sample).collect();
+    std::fs::write(&samples, lines.join("\n")).unwrap();
+    let mut score = rapid_verifier(["score", "--json", "--dataset", "starter-math"]);
+    score.args(["--set", "code.sandbox=none", "--cache-dir"]);
+    score.arg(disk.folder.path()).arg("--samples").arg(&samples);
+    let outcome = run(&mut score);
+    let cache = disk.folder.path().join("verdicts.redb");
+    let cache = cache.to_str().unwrap();
+    let said: Vec<&str> = outcome
+        .stderr
+        .lines()
+        .filter(|line| line.contains("cache"))
+        .collect();
+    assert!(
+        said.len() == 1 && said[0].contains(cache) && said[0].contains("free some space"),
+        "{said:?}"
+    );
+    let score: Value = serde_json::from_str(&outcome.success().stdout).unwrap();
+    assert_eq!(
+        score["verdicts"],
+        json!({"correct": 1, "incorrect": 19_999})
+    );
+}
+
+/// A small file system, which only root may mount.
+struct Disk {
+    folder: tempfile::TempDir,
+}
+
+impl Disk {
+    /// `None` after saying that the test is skipped.
+    fn mount(options: &str) -> Option<Disk> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(folder.path())
+            .output();
+        if mounted.is_ok_and(|out| out.status.success()) {
+            return Some(Disk { folder });
+        }
+        artifacts::skipped("it needs a small file system, which only root may mount");
+        None
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.folder.path()).status();
+    }
+}
