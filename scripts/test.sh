@@ -89,7 +89,8 @@ RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
 
 step "licences and sources of dependencies"
 if command -v cargo-deny >/dev/null; then
-  cargo deny --locked --offline check bans licenses sources
+  # Not offline: it wants the crates of every platform, of which the build has fetched only its own.
+  cargo deny --locked check bans licenses sources
 else
   skip "licences and sources of dependencies: cargo-deny is not installed (cargo install --locked cargo-deny)"
 fi

@@ -22,5 +22,6 @@ del _name
 __import__("linecache").clearcache()
 __import__("gc").collect()
 __import__("gc").freeze()
+__import__("gc").enable()
 __import__("os").dup2(0, 2)
 _rapid()

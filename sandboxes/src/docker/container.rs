@@ -21,6 +21,8 @@ const SHELL: &str = r#"setarch -R true 2>/dev/null && exec setarch -R "$@"; exec
 const USER: &str = "65534:65534";
 /// Processes and threads. Programs can start none; the runtime has some threads of its own before it becomes the interpreter.
 const PROCESSES: i64 = 32;
+/// The same where a runtime is named: it may be a kernel of its own (`runsc`), whose threads count here.
+const PROCESSES_OF_ANOTHER_RUNTIME: i64 = 256;
 /// Open files.
 const FILES: i64 = 64;
 /// Bytes of one file, and of all files together: they lie in memory and count there.
@@ -48,7 +50,10 @@ pub(super) fn container(settings: &Settings, image: &str, owner: &str) -> Contai
             "no-new-privileges:true".to_owned(),
             format!("seccomp={SECCOMP}"),
         ]),
-        pids_limit: Some(PROCESSES),
+        pids_limit: Some(match settings.runtime {
+            None => PROCESSES,
+            Some(_) => PROCESSES_OF_ANOTHER_RUNTIME,
+        }),
         memory: Some(memory),
         memory_swap: Some(memory),
         nano_cpus: Some(PROCESSORS),
@@ -124,7 +129,7 @@ pub(super) fn contents() -> Vec<String> {
         START.to_owned(),
         SHELL.to_owned(),
         SECCOMP.to_owned(),
-        format!("{PROCESSES} {FILES} {FILE} {STACK} {PROCESSORS}"),
+        format!("{PROCESSES} {PROCESSES_OF_ANOTHER_RUNTIME} {FILES} {FILE} {STACK} {PROCESSORS}"),
     ]
 }
 

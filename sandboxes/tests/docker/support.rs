@@ -5,10 +5,11 @@ use std::process::Command;
 use sandboxes::docker::{DockerSandbox, Settings};
 use sandboxes::{Sandbox, SandboxError};
 
-/// Few containers, as each test makes its own.
+/// Few containers, as each test makes its own. `RAPID_TEST_RUNTIME` names another runtime than the engine's own.
 pub(crate) fn settings() -> Settings {
     Settings {
         containers: 3,
+        runtime: std::env::var("RAPID_TEST_RUNTIME").ok(),
         ..Settings::default()
     }
 }
