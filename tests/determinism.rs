@@ -16,8 +16,8 @@ use tests::samples::{Sample, labelled};
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Of the light samples, one in so many runs unless `RAPID_TEST_LONG=1`.
 const SHARE: usize = 6;
-/// Two that run besides: a program of 19 G of fuel, and one that runs out of it in some of its tests.
-const HEAVIER: [&str; 2] = ["mbppplus/453", "mbppplus/67"];
+/// Two that run besides: a program of 19 G of fuel, and one that runs out of it.
+const HEAVIER: [&str; 2] = ["mbppplus/453", "mbppplus/260"];
 
 #[test]
 fn samples_of_mbppplus_are_judged_alike_by_one_two_and_eight_workers_and_under_load() {
