@@ -58,7 +58,9 @@ fn samples_of_mbppplus_are_judged_alike_by_one_two_and_eight_workers_and_under_l
 fn judge(folder: &Path, data: &Path, workers: &str) -> Vec<Value> {
     let out = folder.join(format!("judged-by-{workers}.jsonl"));
     let mut command = rapid_verifier(["score", "--dataset", "mbppplus", "--no-disk-cache"]);
-    command.args(["--workers", workers]);
+    // The wall clock decides no verdict, but on an overloaded machine it may leave a long program without one.
+    let backstop = "code.backstop_seconds=3600.0";
+    command.args(["--workers", workers, "--set", backstop]);
     for (flag, path) in [
         ("--data-dir", data),
         ("--samples", &folder.join("samples.jsonl")),
