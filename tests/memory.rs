@@ -23,7 +23,10 @@ fn tasks() -> String {
 }
 
 fn judge(verifier: &Verifier, programs: &[&str], kind: &str) -> Vec<String> {
-    let item = |(number, program): (usize, &&str)| json!({"id": number.to_string(), "task": "tasks/values", "prompt": format!("{kind} {number}"), "completion": program});
+    let item = |(number, program): (usize, &&str)| {
+        let prompt = format!("{kind} {number}");
+        json!({"id": prompt, "task": "tasks/values", "prompt": prompt, "completion": program})
+    };
     let items: Vec<Value> = programs.iter().enumerate().map(item).collect();
     let answer = verifier.request(
         "POST",

@@ -1,4 +1,5 @@
-//! Ten thousand samples through one service, 64 at a time, hostile and honest: every one has the verdict that it must have, and memory stays what it was.
+//! Ten thousand samples through one service, 64 at a time, hostile and honest: every one has the verdict that it must have, and memory stays
+//! what it was.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -15,7 +16,8 @@ use tests::samples::{Sample, labelled};
 
 /// Requests at a time.
 const IN_FLIGHT: usize = 64;
-/// Memory between parts is flat where the last is no further above the first than this much, and a tenth of the first: a leak of 10 KB a sample is more.
+/// Memory between parts is flat where the last is no further above the first than this much, and a tenth of the first. A leak of 10 KB a sample
+/// is more.
 const SLACK: u64 = 50_000_000;
 
 #[test]
@@ -79,7 +81,8 @@ enum Kind<'a> {
     Broken,
 }
 
-/// An endless supply: of twenty, one exhausts what it can, one is broken, five are a model's where there are any, and the others are of each family in turn.
+/// An endless supply: of twenty, one exhausts what it can, one is broken, five are a model's where there are any, and the others are of each
+/// family in turn.
 fn mix<'a>(cases: &'a [Case], labelled: &'a [Sample]) -> impl Iterator<Item = Kind<'a>> {
     let (exhausting, others): (Vec<_>, Vec<_>) =
         cases.iter().partition(|case| case.family == "exhausting");

@@ -1,4 +1,5 @@
-//! Where code cannot be judged: `/readyz`, `rapid-verifier doctor` and the verdicts name what is missing and the remedy, and nobody is called wrong for it.
+//! Where code cannot be judged: `/readyz`, `rapid-verifier doctor` and the verdicts name what is missing and the remedy, and nobody is called
+//! wrong for it.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 

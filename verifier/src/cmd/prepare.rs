@@ -1,5 +1,5 @@
-//! `rapid-verifier prepare`, which every command that judges has a process of its own run where the sandbox has yet to be made: the compiler leaves 1.6 GB of
-//! freed memory behind, which a service would keep for as long as it runs.
+//! `rapid-verifier prepare`. Where the sandbox has yet to be made, every command that judges has this done by a process of its own: the compiler
+//! leaves 1.6 GB of freed memory behind, which a service would keep for as long as it runs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
