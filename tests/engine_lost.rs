@@ -122,16 +122,17 @@ impl Engine {
             ));
             return None;
         }
-        let saved = Command::new("docker")
+        let mut saved = Command::new("docker")
             .args(["save", IMAGE])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let loaded = engine
             .docker(&["load"])
-            .stdin(saved.stdout.unwrap())
+            .stdin(saved.stdout.take().unwrap())
             .output()
             .unwrap();
+        assert!(saved.wait().unwrap().success());
         assert!(loaded.status.success(), "{loaded:?}");
         Some(engine)
     }
