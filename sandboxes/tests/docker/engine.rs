@@ -146,6 +146,8 @@ fn containers_that_vanish_while_they_wait_are_replaced() {
         // It may just have been used and removed.
         let _ = Command::new("docker").args(["kill", &id]).output();
     }
+    // Their streams end a little later; a program that one of them is given until then is to be judged again.
+    std::thread::sleep(Duration::from_secs(2));
     for _ in 0..5 {
         let run = run(&sandbox, "def f(): return 1", &["[]"]);
         assert_eq!(run.calls, [Call::Returned("1".to_owned())]);
