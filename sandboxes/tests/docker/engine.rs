@@ -38,21 +38,9 @@ fn an_image_that_is_not_there_is_named_with_its_remedy() {
     );
 }
 
-/// Containers of a sandbox that was opened with so much memory, by which they are told from those of other tests of this process.
-fn containers_of(memory: u64) -> Option<Vec<String>> {
-    let label = format!("label={LABEL}");
-    let listed = docker(&["ps", "--all", "--quiet", "--filter", &label])?;
-    let of = |id: &&str| {
-        // One of another test may be gone by now.
-        let arguments = ["inspect", "--format", "{{.HostConfig.Memory}}", id];
-        let output = Command::new("docker").args(arguments).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).trim() == memory.to_string()
-    };
-    Some(listed.lines().filter(of).map(str::to_owned).collect())
-}
-
 #[test]
 fn a_sandbox_that_is_closed_leaves_no_container() {
+    // By this, its containers are told from those of other tests of this process.
     let memory = 777 << 20;
     let Some(sandbox) = open(&Settings {
         memory,
@@ -60,7 +48,17 @@ fn a_sandbox_that_is_closed_leaves_no_container() {
     }) else {
         return;
     };
-    let count = || Some(containers_of(memory)?.len());
+    let count = || {
+        let label = format!("label={LABEL}");
+        let listed = docker(&["ps", "--all", "--quiet", "--filter", &label])?;
+        let of = |id: &&str| {
+            // One of another test may be gone by now.
+            let arguments = ["inspect", "--format", "{{.HostConfig.Memory}}", id];
+            let output = Command::new("docker").args(arguments).output().unwrap();
+            String::from_utf8_lossy(&output.stdout).trim() == memory.to_string()
+        };
+        Some(listed.lines().filter(of).count())
+    };
     run(&sandbox, "def f(): return 1", &["[]"]);
     let Some(open) = count() else { return };
     drop(sandbox);
@@ -131,23 +129,27 @@ fn the_containers_of_a_dead_verifier_are_removed_at_start_and_those_of_a_living_
 
 #[test]
 fn containers_that_vanish_while_they_wait_are_replaced() {
-    let memory = 778 << 20;
-    let Some(sandbox) = open(&Settings {
-        memory,
-        ..settings()
-    }) else {
+    let Some(sandbox) = open(&settings()) else {
         return;
     };
     run(&sandbox, "def f(): return 1", &["[]"]);
-    let Some(containers) = containers_of(memory) else {
+    let mine = format!("/{}/", std::process::id());
+    let format = format!("{{{{.ID}}}} {{{{.Label \"{LABEL}\"}}}}");
+    let Some(listed) = docker(&[
+        "ps",
+        "--filter",
+        &format!("label={LABEL}"),
+        "--format",
+        &format,
+    ]) else {
         return;
     };
-    for id in containers {
+    for line in listed.lines().filter(|line| line.contains(&mine)) {
         // It may just have been used and removed.
-        let _ = Command::new("docker").args(["kill", &id]).output();
+        let _ = Command::new("docker")
+            .args(["kill", line.split(' ').next().unwrap()])
+            .output();
     }
-    // Their streams end a little later; a program that one of them is given until then is to be judged again.
-    std::thread::sleep(Duration::from_secs(2));
     for _ in 0..5 {
         let run = run(&sandbox, "def f(): return 1", &["[]"]);
         assert_eq!(run.calls, [Call::Returned("1".to_owned())]);
