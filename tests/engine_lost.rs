@@ -132,6 +132,7 @@ impl Engine {
             .stdin(saved.stdout.take().unwrap())
             .output()
             .unwrap();
+        assert!(saved.wait().unwrap().success());
         assert!(loaded.status.success(), "{loaded:?}");
         assert!(saved.wait().unwrap().success());
         Some(engine)
