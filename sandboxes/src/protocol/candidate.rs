@@ -2,7 +2,7 @@
 //!
 //! Requests begin with one letter: `J` job, `L` loaded, `U` unloadable, `N` next call, and, while a call is open, any number of `P` piece (of a
 //! long value) and exactly one of `V` value (or its last piece), `E` exception, `T` too large. Before that the value may come in the interpreter's own binary form
-//! ([`marshal`](super::marshal)): any number of `B` (some elements of a long list) and one `M` (the value, or the list's last elements). Where that will not do, the answer to the next
+//! ([`marshal`]): any number of `B` (some elements of a long list) and one `M` (the value, or the list's last elements). Where that will not do, the answer to the next
 //! `N` is `?`, and the call is open again. The candidate's code can make requests of its own; all it can reach is a lie about its own
 //! results, since the host keeps the count and the order, and stops the guest at the first request that is out of turn.
 

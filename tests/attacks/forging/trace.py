@@ -1,5 +1,6 @@
 # A trace function changes what the harness's own functions see and return.
-# verdict: incorrect
+# Where it breaks the conversation itself, as it can in Docker, the clock ends its own run.
+# verdict: incorrect timeout
 
 import sys
 
