@@ -87,7 +87,7 @@ impl fmt::Debug for Watch {
 /// What one program may use. All are deterministic but `backstop`, and, in Docker, `fuel`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Units of wasm fuel (about one a wasm instruction) for the program and all its calls together. In Docker, 2 G of them stand for a second of
+    /// Units of fuel (about one a wasm instruction) for the program and all its calls together. In Docker, 2 G of them stand for a second of
     /// processor time.
     pub fuel: u64,
     /// Bytes of the instance's memory: the linear memory in wasm, the container's in Docker.

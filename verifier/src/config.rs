@@ -83,7 +83,7 @@ pub struct CodeConfig {
     pub sandbox: SandboxKind,
     /// Folder of the sandbox's artifact; the one that `rapid-verifier fetch` fills where not given.
     pub dir: Option<PathBuf>,
-    /// Units of wasm fuel, for tasks whose own solution needs less than half of them. In Docker, 2 G stand for a second of processor time.
+    /// Units of fuel, about one a wasm instruction, for tasks whose own solution needs less than half of them. In Docker, 2 G stand for a second of processor time.
     pub fuel: u64,
     /// Bytes of memory.
     pub memory_bytes: u64,

@@ -11,6 +11,8 @@ pub(crate) type Script =
 pub(crate) struct Scripted {
     identity: Identity,
     script: Script,
+    /// Whether it shows the watch what it does.
+    pub(crate) heedful: bool,
     /// How many programs were run.
     pub(crate) runs: AtomicUsize,
 }
@@ -27,6 +29,7 @@ impl Scripted {
         Scripted {
             identity,
             script: Box::new(script),
+            heedful: true,
             runs: AtomicUsize::new(0),
         }
     }
@@ -62,7 +65,7 @@ impl Scripted {
     ) -> Result<Run, SandboxError> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         let mut run = (self.script)(program.source, calls, limits)?;
-        let watched = program.watch.and_then(|watch| {
+        let watched = program.watch.filter(|_| self.heedful).and_then(|watch| {
             (0..run.calls.len()).find(|index| !watch.goes_on(*index, &run.calls[*index]))
         });
         if let Some(last) = watched {

@@ -2,9 +2,9 @@
 
 use wasmtime::{Caller, Linker};
 
+use super::fuel::charge;
 use super::judging::Judging;
 use super::stop::Stop;
-use super::wasi::charge;
 use super::world::World;
 use crate::protocol::Candidate;
 

@@ -10,12 +10,12 @@ const STACK: usize = WASM_STACK + (2 << 20);
 /// A warmed interpreter is about 100 MiB of memory image, part of it zeros: always map it, never copy it.
 const DENSE_IMAGE: u64 = 1 << 30;
 
-/// The engine that runs programs: metered by fuel.
-pub(super) fn metered() -> wasmtime::Result<Engine> {
-    Engine::new(config().consume_fuel(true))
+/// The engine that runs programs, in a module that meters itself and hints at which of its branches are rare.
+pub(super) fn running() -> wasmtime::Result<Engine> {
+    Engine::new(config().wasm_branch_hinting(true))
 }
 
-/// The engine that warms the interpreter once: not metered, and quick to compile for.
+/// The engine that warms the interpreter once: quick to compile for.
 pub(super) fn warming() -> wasmtime::Result<Engine> {
     Engine::new(
         config()

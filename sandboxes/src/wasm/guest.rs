@@ -1,20 +1,14 @@
 //! One live instance of the interpreter.
 
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
-
+use futures::FutureExt;
 use wasmtime::{Instance, InstancePre, Memory, Store, TypedFunc};
 
 use super::door::Door;
+use super::fuel::Tank;
 use super::stop::Stop;
 use super::world::World;
-use crate::SandboxError;
+use crate::Limits;
 use crate::protocol::Candidate;
-
-/// Fuel between two looks at the wall clock: some tens of milliseconds.
-const SLICE: u64 = 100_000_000;
 
 /// An instance, its store and what of it is called. Dropping it frees everything it had.
 pub(super) struct Guest {
@@ -26,19 +20,27 @@ pub(super) struct Guest {
 
 impl Guest {
     /// A fresh copy of the warmed interpreter.
-    pub(super) async fn start(program: &InstancePre<World>, world: World) -> Result<Guest, Stop> {
-        let fuel = world.fuel;
+    pub(super) async fn start(
+        program: &InstancePre<World>,
+        world: World,
+        limits: &Limits,
+    ) -> Result<Guest, Stop> {
+        Guest::try_start(program, world, limits)
+            .await
+            .map_err(|error| Stop::of(&error))
+    }
+
+    async fn try_start(
+        program: &InstancePre<World>,
+        world: World,
+        limits: &Limits,
+    ) -> wasmtime::Result<Guest> {
         let mut store = Store::new(program.module().engine(), world);
         store.limiter(|world| &mut world.room);
-        store.set_fuel(fuel).map_err(|error| Stop::of(&error))?;
-        store
-            .fuel_async_yield_interval(Some(SLICE))
-            .map_err(|error| Stop::of(&error))?;
-        let instance = program
-            .instantiate_async(&mut store)
-            .await
-            .map_err(|error| Stop::of(&error))?;
-        Guest::new(store, &instance).map_err(|error| Stop::of(&error))
+        let instance = program.instantiate_async(&mut store).await?;
+        let tank = Tank::fill(&mut store, &instance, limits)?;
+        store.data_mut().tank = Some(tank);
+        Guest::new(store, &instance)
     }
 
     /// Takes over an instance that was made elsewhere.
@@ -59,9 +61,19 @@ impl Guest {
 
     /// Runs Python source in the interpreter's main module. The status is the guest's word: 0 where nothing was raised.
     pub(super) async fn turn(&mut self, source: &str) -> Result<i32, Stop> {
-        self.try_turn(source)
-            .await
-            .map_err(|error| Stop::of(&error))
+        match self.try_turn(source).await {
+            Ok(status) => Ok(status),
+            // Where a loop finds none left, it traps.
+            Err(error) => Err(match Stop::of(&error) {
+                Stop::Trap(_) if self.is_out_of_fuel() => Stop::Fuel,
+                stop => stop,
+            }),
+        }
+    }
+
+    fn is_out_of_fuel(&mut self) -> bool {
+        let tank = self.store.data().tank;
+        tank.is_some_and(|tank| tank.is_empty(&mut self.store))
     }
 
     async fn try_turn(&mut self, source: &str) -> wasmtime::Result<i32> {
@@ -85,9 +97,9 @@ impl Guest {
     }
 
     /// Fuel used so far.
-    pub(super) fn used(&self) -> u64 {
-        let left = self.store.get_fuel().unwrap_or(0);
-        self.store.data().fuel.saturating_sub(left)
+    pub(super) fn used(&mut self) -> u64 {
+        let tank = self.store.data().tank;
+        tank.map_or(0, |tank| tank.used(&mut self.store))
     }
 
     /// The store, for taking a snapshot.
@@ -96,25 +108,10 @@ impl Guest {
     }
 }
 
-/// Runs `work` to its end on this thread; it gives way after each slice of fuel.
+/// What comes of `work` with guests: it runs here and now.
 ///
-/// # Errors
-/// [`SandboxError::Transient`], where it has not ended after `backstop` seconds.
-pub(super) fn drive<T>(backstop: f64, work: impl Future<Output = T>) -> Result<T, SandboxError> {
-    let limit = Duration::try_from_secs_f64(backstop).unwrap_or(Duration::MAX);
-    let start = Instant::now();
-    let mut work = pin!(work);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        match work.as_mut().poll(&mut context) {
-            Poll::Ready(result) => return Ok(result),
-            Poll::Pending if start.elapsed() > limit => {
-                return Err(SandboxError::Transient(format!(
-                    "a program was stopped after {backstop} s of wall-clock time, long before its fuel was used up: the machine is overloaded or was \
-                     suspended; judge it again, or raise the sandbox's backstop"
-                )));
-            }
-            Poll::Pending => {}
-        }
-    }
+/// wasmtime's asynchronous calls give every guest a native stack of its own; nothing that is awaited in them ever waits.
+pub(super) fn now<T>(work: impl Future<Output = T>) -> T {
+    work.now_or_never()
+        .expect("no host function of the sandbox waits")
 }

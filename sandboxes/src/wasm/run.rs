@@ -1,7 +1,7 @@
 //! One run: from a program to what happened.
 
 use super::door::Door;
-use super::guest::{Guest, drive};
+use super::guest::{Guest, now};
 use super::judging::Judging;
 use super::stop::Stop;
 use super::world::World;
@@ -16,7 +16,7 @@ impl Sandbox for WasmSandbox {
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
         arguments::check_calls(program.calls)?;
-        drive(limits.backstop, async {
+        now(async {
             let mut guest = self
                 .start(
                     Door::Candidate(Box::new(Candidate::new(program, limits))),
@@ -25,10 +25,10 @@ impl Sandbox for WasmSandbox {
                 .await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
-            let end = end(candidate, outcome);
+            let end = end(candidate, outcome)?;
             let calls = candidate.take_results();
             Ok(report(&mut guest, calls, end))
-        })?
+        })
     }
 
     fn run_tests(
@@ -38,7 +38,7 @@ impl Sandbox for WasmSandbox {
         tests: &[String],
         limits: &Limits,
     ) -> Result<Run, SandboxError> {
-        drive(limits.backstop, async {
+        now(async {
             let mut candidate = self
                 .start(
                     Door::Candidate(Box::new(Candidate::serving(program, limits))),
@@ -49,7 +49,7 @@ impl Sandbox for WasmSandbox {
             let loaded = end(
                 candidate.conversation().map_err(|stop| broken(&stop))?,
                 outcome,
-            );
+            )?;
             if loaded != End::Completed {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
@@ -68,15 +68,14 @@ impl Sandbox for WasmSandbox {
                 (Some((kind, message)), _) => End::Unloadable { kind, message },
                 (None, _) if judge.completed() => End::Completed,
                 (None, Ok(_)) => End::Died("the tests were broken off".to_owned()),
-                (None, Err(Stop::Task(problem))) => return Err(SandboxError::Unusable(problem)),
-                (None, Err(stop)) => stop.end(),
+                (None, Err(stop)) => stop.end()?,
             };
             let calls = judge.take_results();
             let mut run = report(&mut judging.candidate, calls, end);
             run.fuel = run.fuel.saturating_add(fuel);
             run.peak_memory = run.peak_memory.max(peak);
             Ok(run)
-        })?
+        })
     }
 }
 
@@ -84,7 +83,7 @@ impl WasmSandbox {
     /// Starts an instance that `door` answers.
     async fn start(&self, door: Door, limits: &Limits) -> Result<Guest, SandboxError> {
         let world = World::new(self.library.clone(), limits, door);
-        Guest::start(&self.program, world)
+        Guest::start(&self.program, world, limits)
             .await
             .map_err(|stop| match stop {
                 Stop::Memory => SandboxError::Unusable(format!(
@@ -103,13 +102,13 @@ fn broken(stop: &Stop) -> SandboxError {
 }
 
 /// How a candidate's part ended. What happens after the last call has been answered is of no interest.
-fn end(candidate: &Candidate, outcome: Result<i32, Stop>) -> End {
-    match (candidate.unloadable(), outcome) {
+fn end(candidate: &Candidate, outcome: Result<i32, Stop>) -> Result<End, SandboxError> {
+    Ok(match (candidate.unloadable(), outcome) {
         (Some((kind, message)), _) => End::Unloadable { kind, message },
         (None, _) if candidate.completed() => End::Completed,
-        (None, Err(stop)) => stop.end(),
+        (None, Err(stop)) => stop.end()?,
         (None, Ok(_)) => End::Died("the program broke the conversation off".to_owned()),
-    }
+    })
 }
 
 fn report(guest: &mut Guest, calls: Vec<Call>, end: End) -> Run {

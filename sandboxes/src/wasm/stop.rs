@@ -2,8 +2,8 @@
 
 use wasmtime::Trap;
 
-use crate::End;
 use crate::protocol::Broken;
+use crate::{End, SandboxError};
 
 /// Carried through wasmtime as an error by the host functions, and made from its traps.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -14,6 +14,12 @@ pub(super) enum Stop {
     /// The fuel was used up.
     #[error("the fuel was used up")]
     Fuel,
+    /// The wall clock ran out: says nothing about the program.
+    #[error(
+        "a program was stopped after {0} s of wall-clock time, long before its fuel was used up: the machine is overloaded or was suspended; judge it again, or \
+         raise the sandbox's backstop"
+    )]
+    Backstop(f64),
     /// The memory limit was met.
     #[error("the memory limit was met")]
     Memory,
@@ -48,7 +54,6 @@ impl Stop {
             return stop.clone();
         }
         match error.downcast_ref::<Trap>() {
-            Some(Trap::OutOfFuel) => Stop::Fuel,
             Some(Trap::StackOverflow) => Stop::Trap("the native stack overflowed".to_owned()),
             Some(Trap::UnreachableCodeReached) => Stop::Trap("the interpreter aborted".to_owned()),
             Some(trap) => Stop::Trap(trap.to_string()),
@@ -57,12 +62,17 @@ impl Stop {
     }
 
     /// How a run that stopped so has ended.
-    pub(super) fn end(&self) -> End {
+    ///
+    /// # Errors
+    /// Where that says nothing about the program.
+    pub(super) fn end(&self) -> Result<End, SandboxError> {
         match self {
-            Stop::Fuel => End::OutOfFuel,
-            Stop::Memory => End::OutOfMemory,
-            Stop::Watched => End::Watched,
-            other => End::Died(other.to_string()),
+            Stop::Fuel => Ok(End::OutOfFuel),
+            Stop::Memory => Ok(End::OutOfMemory),
+            Stop::Watched => Ok(End::Watched),
+            Stop::Backstop(_) => Err(SandboxError::Transient(self.to_string())),
+            Stop::Task(problem) => Err(SandboxError::Unusable(problem.clone())),
+            other => Ok(End::Died(other.to_string())),
         }
     }
 }

@@ -7,7 +7,7 @@ use wasmtime::{Linker, Module, Store};
 use wasmtime_wizer::{WasmtimeWizer, Wizer};
 
 use super::door::{self, Door};
-use super::guest::{Guest, drive};
+use super::guest::{Guest, now};
 use super::world::World;
 use super::{engine, wasi};
 use crate::Limits;
@@ -15,8 +15,6 @@ use crate::protocol::{HARNESS, IMPORTS};
 
 /// Run once, before the snapshot.
 pub(super) const WARM: &str = include_str!("../../wasm/warm.py");
-/// Wall-clock seconds after which warming is given up; it takes about ten, unoptimised.
-const PATIENCE: f64 = 1800.0;
 
 /// Runs `artifact` until it is warm; returns the WebAssembly module that begins there.
 pub(super) fn snapshot(
@@ -61,7 +59,7 @@ pub(super) fn snapshot(
             )
             .await
     };
-    drive(PATIENCE, work)?
+    now(work)
 }
 
 /// The imports and [`WARM`], with the harness's source in it.

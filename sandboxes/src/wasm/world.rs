@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wasmtime::{Memory, ResourceLimiter};
 
 use super::door::Door;
+use super::fuel::Tank;
 use super::stop::Stop;
 use super::wasi::{Clock, Files, Output, Random};
 use crate::Limits;
@@ -18,8 +19,8 @@ pub(super) struct World {
     pub(super) stderr: Output,
     pub(super) door: Door,
     pub(super) room: Room,
-    /// Fuel that the guest began with.
-    pub(super) fuel: u64,
+    /// What the guest may still do, known once it is instantiated; nothing is counted while the interpreter is warmed.
+    pub(super) tank: Option<Tank>,
     /// The guest's linear memory, known once it is instantiated.
     pub(super) memory: Option<Memory>,
 }
@@ -38,7 +39,7 @@ impl World {
                 limit: limits.memory,
                 peak: 0,
             },
-            fuel: limits.fuel,
+            tank: None,
             memory: None,
         }
     }

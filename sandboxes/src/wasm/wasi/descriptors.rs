@@ -4,8 +4,9 @@ use wasmtime::{Caller, Linker};
 
 use super::errno::{self, Errno};
 use super::files::{FOLDER, MOUNT, Node};
-use super::memory::{View, charge};
+use super::memory::View;
 use super::{MODULE, with};
+use crate::wasm::fuel::charge;
 use crate::wasm::world::World;
 
 /// Buffers that one read or write may name.

@@ -71,21 +71,3 @@ impl<'a> View<'a> {
         Ok((word(0), word(4)))
     }
 }
-
-/// Takes fuel for work that the host does on the guest's behalf: one unit a byte, as wasm's own bulk copies cost.
-///
-/// # Errors
-/// [`Stop::Fuel`], where there is not so much left.
-pub(in crate::wasm) fn charge(caller: &mut Caller<'_, World>, units: u64) -> wasmtime::Result<()> {
-    // The warming engine is not metered.
-    let Ok(left) = caller.get_fuel() else {
-        return Ok(());
-    };
-    match left.checked_sub(units) {
-        Some(left) => caller.set_fuel(left),
-        None => {
-            caller.set_fuel(0)?;
-            Err(Stop::Fuel.into())
-        }
-    }
-}

@@ -15,7 +15,6 @@ use self::memory::View;
 use super::world::World;
 
 pub(super) use self::files::Files;
-pub(super) use self::memory::charge;
 pub(super) use self::sources::{Clock, Output, Random};
 
 const MODULE: &str = "wasi_snapshot_preview1";

@@ -3,22 +3,15 @@
 use wasmtime::{Caller, Linker};
 
 use super::errno::{self, Errno};
-use super::memory::{View, charge};
+use super::memory::View;
 use super::sources::Clock;
 use super::{MODULE, with};
+use crate::wasm::fuel::{charge, used};
 use crate::wasm::stop::Stop;
 use crate::wasm::world::World;
 
 /// Events that one `poll_oneoff` may wait for.
 const SUBSCRIPTIONS: i32 = 64;
-
-/// Fuel used so far, which the clock shows; 0 where the engine is not metered.
-fn work(caller: &Caller<'_, World>) -> u64 {
-    let given = caller.data().fuel;
-    caller
-        .get_fuel()
-        .map_or(0, |left| given.saturating_sub(left))
-}
 
 pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
@@ -31,8 +24,8 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "clock_time_get",
-        |caller: Caller<'_, World>, clock: i32, _precision: i64, at: i32| {
-            let work = work(&caller);
+        |mut caller: Caller<'_, World>, clock: i32, _precision: i64, at: i32| {
+            let work = used(&mut caller);
             with(caller, |view| {
                 let elapsed = view.world.clock.elapsed(work);
                 let now = match clock {
@@ -47,8 +40,8 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "poll_oneoff",
-        |caller: Caller<'_, World>, subscriptions: i32, events: i32, count: i32, ready: i32| {
-            let work = work(&caller);
+        |mut caller: Caller<'_, World>, subscriptions: i32, events: i32, count: i32, ready: i32| {
+            let work = used(&mut caller);
             with(caller, |view| {
                 poll(view, work, subscriptions, events, count, ready)
             })

@@ -1,6 +1,7 @@
 //! What became of each test of a program: up to the first that was not passed, or of all, over one run or, where the program stopped in a test, several.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sandboxes::{Call, End, Limits, Run, SandboxError, Watch};
 use serde_json::{Value as Json, json};
@@ -47,10 +48,15 @@ impl Tally {
             ..Tally::default()
         };
         if extent == Extent::UntilFailure {
-            let judge = Arc::clone(fault);
-            let watch = Watch::new(move |index, call| wrong(call, |v| judge(index, v)).is_none());
+            let (judge, passed) = (Arc::clone(fault), Arc::new(AtomicUsize::new(0)));
+            let count = Arc::clone(&passed);
+            let watch = Watch::new(move |index, call| {
+                let right = wrong(call, |value| judge(index, value)).is_none();
+                count.store(index + usize::from(right), Ordering::Relaxed);
+                right
+            });
             let made = run(0, limits, Some(&watch))?;
-            tally.watched(made, fault);
+            tally.watched(made, passed.load(Ordering::Relaxed), fault);
             return Ok(tally);
         }
         let mut start = 0;
@@ -79,18 +85,18 @@ impl Tally {
         Ok(tally)
     }
 
-    /// Notes a run whose watch judged each test: all were passed but the last one, where the watch ended the run after it.
-    fn watched(&mut self, made: Run, fault: &Fault) {
+    /// Notes a run of which the watch found the first `passed` tests right; what it did not look at is judged here.
+    fn watched(&mut self, made: Run, passed: usize, fault: &Fault) {
         let answered = made.calls.len().min(self.total);
-        self.passed = answered;
-        if let (End::Watched, Some(call)) = (&made.end, made.calls.last()) {
-            self.passed -= 1;
-            let index = self.passed;
-            let detail = wrong(call, |value| fault(index, value)).unwrap_or_default();
-            self.fail(index, detail);
-        } else {
-            self.end(&made.end, answered);
+        self.passed = passed.min(answered);
+        for (index, call) in made.calls[..answered].iter().enumerate().skip(self.passed) {
+            if let Some(detail) = wrong(call, |value| fault(index, value)) {
+                self.fail(index, detail);
+                break;
+            }
+            self.passed += 1;
         }
+        self.end(&made.end, answered);
         self.fuel = made.fuel;
         self.stdout = made.stdout;
     }
@@ -105,8 +111,9 @@ impl Tally {
     fn end(&mut self, end: &End, index: usize) -> bool {
         let (verdict, reason) = match end {
             End::Completed if index == self.total => return false,
-            End::Watched => return false,
-            End::Completed => (Verdict::Incorrect, "not every call was answered".to_owned()),
+            End::Completed | End::Watched => {
+                (Verdict::Incorrect, "not every call was answered".to_owned())
+            }
             End::Unloadable { kind, message } => {
                 let detail = json!({ "reason": excerpt(&format!("{kind}: {message}")) });
                 self.failure.get_or_insert((Verdict::Incorrect, detail));
@@ -122,7 +129,7 @@ impl Tally {
         };
         let detail = json!({ "reason": reason, "test": index });
         self.failure.get_or_insert((verdict, detail));
-        *end != End::Completed
+        !matches!(end, End::Completed | End::Watched)
     }
 
     /// This and, behind it, further tests that were not run.

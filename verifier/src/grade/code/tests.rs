@@ -388,6 +388,28 @@ fn a_task_whose_own_solution_takes_long_gets_no_first_try() {
 }
 
 #[test]
+fn what_the_watch_was_not_shown_is_judged_all_the_same() {
+    let end_after = |calls: usize, end: End| {
+        let mut sandbox = Scripted::new(move |source, _, _| {
+            let third = if source.contains("right") { "6" } else { "7" };
+            let values = ["2", "4", third];
+            Ok(ended(returned(&values[..calls]), end.clone()))
+        });
+        sandbox.heedful = false;
+        let (grader, _) = grader(sandbox);
+        move |source: &str| {
+            let grading = grader.grade(&task(None), source, Extent::UntilFailure);
+            (grading.verdict, grading.passed)
+        }
+    };
+    let whole = end_after(3, End::Completed);
+    assert_eq!(whole("right"), (Verdict::Correct, Some(3)));
+    assert_eq!(whole("wrong"), (Verdict::Incorrect, Some(2)));
+    let broken_off = end_after(2, End::Watched);
+    assert_eq!(broken_off("right"), (Verdict::Incorrect, Some(2)));
+}
+
+#[test]
 fn a_failed_assert_is_shown() {
     let (grader, _) = grader(Scripted::doubling());
     let task = CodeTask {

@@ -1,0 +1,113 @@
+//! What a running guest may still do, kept in the two globals of a metered module (`meter`).
+
+use std::time::Instant;
+
+use wasmtime::{AsContextMut, Caller, Global, Instance, Linker, Val};
+
+use super::meter::{FUEL, MARK, REFUEL};
+use super::stop::Stop;
+use super::world::World;
+use crate::Limits;
+
+/// Fuel between two looks at the wall clock: some tens of milliseconds.
+const SLICE: i64 = 100_000_000;
+
+/// The fuel of one guest.
+#[derive(Clone, Copy)]
+pub(super) struct Tank {
+    fuel: Global,
+    mark: Global,
+    /// Fuel at the beginning.
+    given: i64,
+    started: Instant,
+    /// Seconds after which the run is stopped as a failure of the sandbox.
+    backstop: f64,
+}
+
+impl Tank {
+    /// Fills the tank of a new instance.
+    pub(super) fn fill(
+        mut store: impl AsContextMut<Data = World>,
+        instance: &Instance,
+        limits: &Limits,
+    ) -> wasmtime::Result<Tank> {
+        let mut global = |name| {
+            instance
+                .get_global(&mut store, name)
+                .ok_or(Stop::Protocol("the module is not metered"))
+        };
+        let tank = Tank {
+            fuel: global(FUEL)?,
+            mark: global(MARK)?,
+            given: i64::try_from(limits.fuel).unwrap_or(i64::MAX),
+            started: Instant::now(),
+            backstop: limits.backstop,
+        };
+        tank.fuel.set(&mut store, Val::I64(tank.given))?;
+        tank.lower_mark(&mut store)?;
+        Ok(tank)
+    }
+
+    /// Fuel that is left; less than none where the guest has asked for more than it had.
+    fn left(&self, store: impl AsContextMut) -> i64 {
+        self.fuel.get(store).i64().unwrap_or(-1)
+    }
+
+    /// Fuel used so far, at most what there was.
+    pub(super) fn used(&self, store: impl AsContextMut) -> u64 {
+        (self.given - self.left(store).max(0)) as u64
+    }
+
+    pub(super) fn is_empty(&self, store: impl AsContextMut) -> bool {
+        self.left(store) < 0
+    }
+
+    fn lower_mark(&self, mut store: impl AsContextMut) -> wasmtime::Result<()> {
+        let mark = self.left(&mut store).saturating_sub(SLICE).max(0);
+        self.mark.set(store, Val::I64(mark))
+    }
+}
+
+/// Fuel that a caller has used so far; 0 while the interpreter is warmed, which is not metered.
+pub(super) fn used(caller: &mut Caller<'_, World>) -> u64 {
+    caller.data().tank.map_or(0, |tank| tank.used(caller))
+}
+
+/// Takes fuel for work that the host does on the guest's behalf: one unit a byte, as bulk copies in the guest cost.
+///
+/// # Errors
+/// [`Stop::Fuel`], where there is not so much left.
+pub(super) fn charge(caller: &mut Caller<'_, World>, units: u64) -> wasmtime::Result<()> {
+    let Some(tank) = caller.data().tank else {
+        return Ok(());
+    };
+    let left = tank
+        .left(&mut *caller)
+        .saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
+    tank.fuel.set(&mut *caller, Val::I64(left))?;
+    if left < 0 {
+        return Err(Stop::Fuel.into());
+    }
+    Ok(())
+}
+
+/// Defines what a metered guest calls when its fuel is under the mark.
+pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+    linker.func_wrap(
+        REFUEL.0,
+        REFUEL.1,
+        |mut caller: Caller<'_, World>| -> wasmtime::Result<()> {
+            let Some(tank) = caller.data().tank else {
+                return Err(Stop::Protocol("a guest that runs before it has fuel").into());
+            };
+            if tank.is_empty(&mut caller) {
+                return Err(Stop::Fuel.into());
+            }
+            if tank.started.elapsed().as_secs_f64() > tank.backstop {
+                return Err(Stop::Backstop(tank.backstop).into());
+            }
+            tank.lower_mark(&mut caller)
+        },
+    )?;
+    Ok(())
+}
