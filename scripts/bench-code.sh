@@ -12,7 +12,7 @@ source "$(dirname "$0")/prerequisites.sh"
 bin=${CARGO_TARGET_DIR:-target}/release
 venv=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}/evalplus
 workers=2
-# Minutes of big integers in a 32-bit interpreter; PERFORMANCE.md reports it by itself.
+# Sums that take minutes where a C long has 32 bits; PERFORMANCE.md reports it by itself.
 slowest=599
 
 cargo build --release --locked
