@@ -11,7 +11,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::algo::{Baseline, Factor, Preset};
+use crate::algo::Estimator;
+pub use crate::algo::{Baseline, Factor, LengthNorm, Preset};
 pub use layers::{load, parse, parse_set};
 pub use recipes::{BUILT_IN, source};
 
@@ -84,7 +85,7 @@ impl Default for Data {
     }
 }
 
-/// `[algorithm]`. The preset sets `factor`, `baseline` and `eta`; each can be set by itself on top.
+/// `[algorithm]`. The preset sets the estimator's knobs, `factor` to `divide_by_std`, and `h`; each can be set by itself on top.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Algorithm {
@@ -96,12 +97,36 @@ pub struct Algorithm {
     pub baseline: Baseline,
     /// η: the cap on importance weights, where a factor or baseline caps them.
     pub eta: f64,
+    /// ε₋: how far below 1 a token's ratio may be, where the factor clips it.
+    pub clip_low: f64,
+    /// ε₊: how far above.
+    pub clip_high: f64,
+    /// What a token's term is divided by.
+    pub length_norm: LengthNorm,
+    /// Whether an advantage is divided by its group's standard deviation.
+    pub divide_by_std: bool,
     /// G: completions a prompt.
     pub group_size: usize,
     /// N_step: completions an optimiser update, over all devices.
     pub n_step: usize,
     /// H: updates an inference phase, so N_inference = H × N_step.
     pub h: usize,
+}
+
+impl Algorithm {
+    /// The knobs, as the algorithm takes them.
+    #[must_use]
+    pub fn estimator(&self) -> Estimator {
+        Estimator {
+            factor: self.factor,
+            baseline: self.baseline,
+            eta: self.eta,
+            clip_low: self.clip_low,
+            clip_high: self.clip_high,
+            length_norm: self.length_norm,
+            divide_by_std: self.divide_by_std,
+        }
+    }
 }
 
 /// `[sampling]`: training samples at a temperature alone.

@@ -2,36 +2,84 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::weight;
+use super::{Estimator, Sample, weight};
 
-/// The factor of a whole completion.
+/// The factor of a whole completion, or of each of its tokens. rₜ = π(yₜ)/μ(yₜ) is a token's ratio, w = Πₜ rₜ the completion's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Factor {
     /// 1: right on policy, biased off it.
     One,
-    /// w = π(y)/μ(y), uncapped, as in the paper's Eq. 3.
+    /// w, uncapped, as in the paper's Eq. 3.
     W,
+    /// w̄ = min(w, η): bounded, and biased by what the cap cuts off (truncated importance sampling, Ionides 2008).
+    WCapped,
+    /// PPO's clipped surrogate of each token, min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A) (Schulman et al. 2017, Eq. 7; GRPO's and DAPO's objective). Its gradient is
+    /// rₜA ∇log π(yₜ) where the unclipped term is the lesser or equal, and 0 elsewhere.
+    TokenPpoClip,
+    /// min(rₜ, η) of each token: what comes before and after it is left as μ drew it.
+    TokenCapped,
+    /// w^(1/T) for a completion of T tokens: the geometric mean of its ratios, uncapped (the sequence ratio of GSPO, Zheng et al. 2025).
+    Geometric,
 }
 
 impl Factor {
+    /// All of them.
+    pub const ALL: [Factor; 6] = [
+        Factor::One,
+        Factor::W,
+        Factor::WCapped,
+        Factor::TokenPpoClip,
+        Factor::TokenCapped,
+        Factor::Geometric,
+    ];
     /// Names as in a recipe.
-    pub const NAMES: [&str; 2] = ["one", "w"];
+    pub const NAMES: [&str; 6] = [
+        "one",
+        "w",
+        "w-capped",
+        "token-ppo-clip",
+        "token-capped",
+        "geometric",
+    ];
 
     /// Its name in a recipe.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Factor::One => "one",
-            Factor::W => "w",
-        }
+        Self::NAMES[self as usize]
     }
 
-    /// The factor of a completion with log-weight `ell`.
-    pub(super) fn of(self, ell: f64) -> f64 {
+    /// Factor × advantage of each token of a completion with log-weight `ell`.
+    pub(super) fn times(
+        self,
+        advantage: f64,
+        sample: &Sample<'_>,
+        ell: f64,
+        knobs: &Estimator,
+    ) -> Vec<f64> {
+        let all = |factor: f64| vec![factor * advantage; sample.new.len()];
+        let each = |factor: &dyn Fn(f64) -> f64| -> Vec<f64> {
+            let ratios = sample
+                .new
+                .iter()
+                .zip(sample.behaviour)
+                .map(|(new, behaviour)| weight::weight(f64::from(*new) - f64::from(*behaviour)));
+            ratios.map(|ratio| factor(ratio) * advantage).collect()
+        };
         match self {
-            Factor::One => 1.0,
-            Factor::W => weight::weight(ell),
+            Factor::One => all(1.0),
+            Factor::W => all(weight::weight(ell)),
+            Factor::WCapped => all(weight::capped(ell, knobs.eta)),
+            Factor::TokenPpoClip => each(&|ratio| {
+                let clipped = if advantage > 0.0 {
+                    ratio > 1.0 + knobs.clip_high
+                } else {
+                    ratio < 1.0 - knobs.clip_low
+                };
+                if clipped { 0.0 } else { ratio }
+            }),
+            Factor::TokenCapped => each(&|ratio| ratio.min(knobs.eta)),
+            Factor::Geometric => all(weight::weight(ell / sample.new.len().max(1) as f64)),
         }
     }
 }

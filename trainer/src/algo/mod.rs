@@ -1,24 +1,27 @@
 //! From log-probabilities and rewards to the gradient: pure functions over slices of numbers, with no model in sight.
 //!
-//! An [`Estimator`] is two choices: the [`Factor`] that multiplies a completion's advantage, and the [`Baseline`] that is
-//! subtracted from its reward. [`gradient`] combines them into `dL/dlogp` of every token for the loss L = −J, so that
+//! An [`Estimator`] is four choices: the [`Baseline`] that is subtracted from a completion's reward, whether the difference is divided by the group's standard
+//! deviation, the [`Factor`] that multiplies this advantage, and the [`LengthNorm`] that divides a token's term. [`gradient`] combines them into `dL/dlogp` of
+//! every token for the loss L = −J, so that
 //!
 //! ```text
-//! ∇J ≈ (1/N) Σᵢ factorᵢ (Rᵢ − bᵢ) Σₜ ∇ log π(yᵢₜ)
+//! ∇J ≈ Σᵢ Σₜ factorᵢₜ Aᵢ / normᵢ ∇ log π(yᵢₜ),    Aᵢ = Rᵢ − bᵢ  or  (Rᵢ − bᵢ) / (std + 1e-4)
 //! ```
 //!
-//! with factor and advantage as constants. N counts the completions of the mini-batch that have a reward. A completion without one is
-//! masked: it is in no sum, no baseline and not in N. A group left with fewer than two has no baseline worth the name: its one
-//! survivor stays in N, gives no gradient, and the group is counted.
+//! with factor and advantage as constants. The plain norm is N, which counts the completions of the mini-batch that have a reward. A completion without one is
+//! masked: it is in no sum, no baseline and not in N. A group left with fewer than two has no baseline of its own worth the name: its one
+//! survivor stays in N, gives no gradient, and the group is counted. (A baseline that is not of the group needs no second.)
 
 mod baseline;
 mod factor;
+mod length;
 mod metrics;
 mod preset;
 mod weight;
 
 pub use baseline::Baseline;
 pub use factor::Factor;
+pub use length::LengthNorm;
 pub use metrics::Metrics;
 pub use preset::Preset;
 pub use weight::{MAX_LOG_WEIGHT, log_weight};
@@ -43,7 +46,18 @@ pub struct Estimator {
     pub baseline: Baseline,
     /// η: the cap on importance weights, where factor or baseline caps them.
     pub eta: f64,
+    /// ε₋ and ε₊: how far below and above 1 a token's ratio may be, where the factor clips it.
+    pub clip_low: f64,
+    /// See `clip_low`.
+    pub clip_high: f64,
+    /// What a token's term is divided by.
+    pub length_norm: LengthNorm,
+    /// Whether an advantage is divided by the standard deviation of its group's rewards (of n − 1 degrees of freedom), and [`STD_FLOOR`].
+    pub divide_by_std: bool,
 }
+
+/// Added to a standard deviation, so that equal rewards divide.
+pub const STD_FLOOR: f64 = 1e-4;
 
 /// What [`gradient`] made of a mini-batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,45 +107,101 @@ pub enum AlgoError {
     },
 }
 
-/// `dL/dlogp` of every token of a mini-batch of whole groups, L = −J.
+/// `dL/dlogp` of every token of a mini-batch of whole groups, L = −J. `max_tokens` is the most that a completion may have.
 ///
 /// # Errors
 /// [`AlgoError`], where a number is not finite or slices do not match.
-pub fn gradient(estimator: &Estimator, groups: &[Vec<Sample<'_>>]) -> Result<Gradient, AlgoError> {
+pub fn gradient(
+    estimator: &Estimator,
+    groups: &[Vec<Sample<'_>>],
+    max_tokens: usize,
+) -> Result<Gradient, AlgoError> {
     check(groups)?;
-    let judged: usize = groups
-        .iter()
-        .flatten()
-        .filter(|s| s.reward.is_some())
-        .count();
+    let batch = Batch::of(groups);
     let mut dlogp = Vec::new();
     let mut loss = 0.0;
     for group in groups {
-        for (sample, advantage) in group.iter().zip(advantages(estimator, group)) {
+        for (sample, advantage) in group.iter().zip(advantages(estimator, group, &batch)) {
+            let tokens = sample.new.len();
+            let norm =
+                estimator
+                    .length_norm
+                    .divisor(tokens, batch.judged, batch.tokens, max_tokens);
             let ell = log_weight(sample);
-            let coefficient = estimator.factor.of(ell) * advantage / judged.max(1) as f64;
-            loss -= coefficient * sum(sample.new);
-            dlogp.push(vec![-coefficient as f32; sample.new.len()]);
+            let terms = estimator.factor.times(advantage, sample, ell, estimator);
+            loss -= terms
+                .iter()
+                .zip(sample.new)
+                .map(|(term, new)| term / norm * f64::from(*new))
+                .sum::<f64>();
+            dlogp.push(terms.iter().map(|term| -(term / norm) as f32).collect());
         }
     }
     let metrics = Metrics::of(groups, estimator.eta, loss);
     Ok(Gradient { dlogp, metrics })
 }
 
-/// Rᵢ − bᵢ of each sample of a group; 0 where masked, and all 0 where fewer than two have a reward.
-fn advantages(estimator: &Estimator, group: &[Sample<'_>]) -> Vec<f64> {
+/// What a mini-batch is in all: of the completions that have a reward.
+struct Batch {
+    judged: usize,
+    tokens: usize,
+    mean_reward: f64,
+}
+
+impl Batch {
+    fn of(groups: &[Vec<Sample<'_>>]) -> Batch {
+        let judged = || {
+            groups
+                .iter()
+                .flatten()
+                .filter_map(|sample| Some((sample, sample.reward?)))
+        };
+        let count = judged().count();
+        Batch {
+            judged: count,
+            tokens: judged().map(|(sample, _)| sample.new.len()).sum(),
+            mean_reward: judged().map(|(_, reward)| reward).sum::<f64>() / count.max(1) as f64,
+        }
+    }
+}
+
+/// The advantage of each sample of a group; 0 where masked, and all 0 where fewer than two have a reward and the baseline, or the standard deviation, wants two.
+fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Vec<f64> {
     let survivors: Vec<(f64, f64)> = group
         .iter()
         .filter_map(|sample| Some((sample.reward?, log_weight(sample))))
         .collect();
-    if survivors.len() < 2 {
+    let wants_two = estimator.baseline.is_of_the_group() || estimator.divide_by_std;
+    if survivors.len() < if wants_two { 2 } else { 1 } {
         return vec![0.0; group.len()];
     }
-    let value = estimator.baseline.of(&survivors, estimator.eta);
+    let scale = if estimator.divide_by_std {
+        standard_deviation(&survivors) + STD_FLOOR
+    } else {
+        1.0
+    };
+    let values = estimator
+        .baseline
+        .of(&survivors, batch.mean_reward, estimator.eta);
+    let mut values = values.into_iter();
     group
         .iter()
-        .map(|sample| sample.reward.map_or(0.0, |reward| reward - value))
+        .map(|sample| match sample.reward {
+            Some(reward) => (reward - values.next().unwrap_or(0.0)) / scale,
+            None => 0.0,
+        })
         .collect()
+}
+
+/// Of a group's rewards, of n − 1 degrees of freedom.
+fn standard_deviation(group: &[(f64, f64)]) -> f64 {
+    let count = group.len() as f64;
+    let mean = group.iter().map(|(reward, _)| reward).sum::<f64>() / count;
+    let squares: f64 = group
+        .iter()
+        .map(|(reward, _)| (reward - mean).powi(2))
+        .sum();
+    (squares / (count - 1.0)).sqrt()
 }
 
 fn check(groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoError> {
@@ -160,9 +230,7 @@ fn check(groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoError> {
     Ok(())
 }
 
-fn sum(values: &[f32]) -> f64 {
-    values.iter().map(|value| f64::from(*value)).sum()
-}
-
+#[cfg(test)]
+mod autograd;
 #[cfg(test)]
 mod tests;

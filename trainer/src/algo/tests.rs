@@ -2,16 +2,22 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PAPER: Estimator = Estimator {
-    factor: Factor::W,
-    baseline: Baseline::WeightedGroup,
-    eta: 2.0,
-};
 const PG: Estimator = Estimator {
     factor: Factor::One,
     baseline: Baseline::Group,
     eta: 2.0,
+    clip_low: 0.2,
+    clip_high: 0.2,
+    length_norm: LengthNorm::None,
+    divide_by_std: false,
 };
+const PAPER: Estimator = Estimator {
+    factor: Factor::W,
+    baseline: Baseline::WeightedGroup,
+    ..PG
+};
+/// Most tokens of a completion.
+const MAX_TOKENS: usize = 8;
 
 /// A completion as owned numbers.
 #[derive(Debug, Clone)]
@@ -30,7 +36,7 @@ fn one(new: &[f32], behaviour: &[f32], reward: Option<f64>) -> Owned {
 }
 
 fn run(estimator: &Estimator, groups: &[Vec<Owned>]) -> Gradient {
-    gradient(estimator, &views(groups)).unwrap()
+    gradient(estimator, &views(groups), MAX_TOKENS).unwrap()
 }
 
 fn views(groups: &[Vec<Owned>]) -> Vec<Vec<Sample<'_>>> {
@@ -182,7 +188,9 @@ fn numbers_gone_bad_are_refused_and_named() {
             one(&[-1.0], &[-1.0], Some(1.0)),
             one(&[-1.0, new], &[-1.0, behaviour], Some(reward)),
         ]];
-        gradient(&PAPER, &views(&group)).unwrap_err().to_string()
+        gradient(&PAPER, &views(&group), MAX_TOKENS)
+            .unwrap_err()
+            .to_string()
     };
     assert!(
         bad(f32::NAN, -1.0, 1.0)
@@ -195,7 +203,7 @@ fn numbers_gone_bad_are_refused_and_named() {
     assert!(bad(-1.0, -1.0, f64::NAN).starts_with("the reward of completion 1 is NaN"));
     let short = [vec![one(&[-1.0], &[], Some(1.0))]];
     assert!(matches!(
-        gradient(&PAPER, &views(&short)),
+        gradient(&PAPER, &views(&short), MAX_TOKENS),
         Err(AlgoError::Length {
             new: 1,
             behaviour: 0,
@@ -324,6 +332,136 @@ fn on_policy_the_self_included_baseline_gives_one_minus_one_over_g_of_the_gradie
     }
 }
 
+/// −∇J = −Σ_y π(y) (R(y) − V) in the logits: −p (R − V).
+fn exact(logits: &[f64], rewards: &[f64]) -> Vec<f64> {
+    let p = softmax(logits);
+    let value: f64 = p.iter().zip(rewards).map(|(p, r)| p * r).sum();
+    p.iter()
+        .zip(rewards)
+        .map(|(p, r)| -p * (r - value))
+        .collect()
+}
+
+fn furthest(a: &[f64], b: &[f64]) -> f64 {
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f64::max)
+}
+
+#[test]
+fn off_policy_the_whole_weight_with_a_baseline_of_the_others_is_unbiased_and_a_capped_one_is_not() {
+    let (logits, rewards) = ([0.9, -0.2, 0.5, 0.1], [1.0, 0.0, 0.0, 1.0]);
+    let behaviour = softmax(&[-0.3, 0.4, -0.3, 0.2]);
+    let bias = |factor, baseline, eta| {
+        let estimator = Estimator {
+            factor,
+            baseline,
+            eta,
+            ..PG
+        };
+        let expected = expectation(&estimator, &logits, &behaviour, &rewards);
+        furthest(&expected, &exact(&logits, &rewards))
+    };
+    for baseline in [Baseline::None, Baseline::Loo, Baseline::WeightedLoo] {
+        let far = bias(Factor::W, baseline, 2.0);
+        assert!(far < 1e-6, "{baseline:?}: {far}");
+        // The largest weight here is 2.36: a cap above it changes nothing, and the lower it is, the more it biases.
+        let capped: Vec<f64> = [3.0, 2.0, 1.5, 1.0]
+            .map(|eta| bias(Factor::WCapped, baseline, eta))
+            .to_vec();
+        assert!(capped[0] < 1e-6, "{baseline:?}: {capped:?}");
+        assert!(
+            capped[1] > 1e-3 && capped.is_sorted(),
+            "{baseline:?}: {capped:?}"
+        );
+    }
+    assert!(bias(Factor::One, Baseline::Loo, 2.0) > 1e-2);
+    assert!(bias(Factor::W, Baseline::Group, 2.0) > 1e-3);
+}
+
+#[test]
+fn on_policy_a_baseline_of_the_others_loses_nothing() {
+    let (logits, rewards) = ([0.3, -0.2, 0.5, 0.1], [1.0, 0.0, 0.0, 1.0]);
+    for factor in Factor::ALL {
+        for baseline in [Baseline::None, Baseline::Loo, Baseline::WeightedLoo] {
+            let estimator = Estimator {
+                factor,
+                baseline,
+                ..PG
+            };
+            let expected = expectation(&estimator, &logits, &softmax(&logits), &rewards);
+            let far = furthest(&expected, &exact(&logits, &rewards));
+            assert!(far < 1e-6, "{estimator:?}: {far}");
+        }
+    }
+}
+
+#[test]
+fn grpo_clip_is_the_clipped_surrogate_by_hand() {
+    // Ratios 1.25 and 1 of a right completion, ½ and 1 of a wrong one, 1 of another wrong one; ε = 0.2.
+    let (ln2, up) = (std::f32::consts::LN_2, 1.25_f32.ln());
+    let group = vec![
+        one(&[-1.0 + up, -1.0], &[-1.0, -1.0], Some(1.0)),
+        one(&[-1.0 - ln2, -2.0], &[-1.0, -2.0], Some(0.0)),
+        one(&[-0.5], &[-0.5], Some(0.0)),
+    ];
+    let made = run(&Preset::GrpoClip.estimator(), &[group]);
+    // Mean ⅓; standard deviation of 1, 0, 0 with two degrees of freedom: 1/√3.
+    let scale = 1.0 / 3.0_f64.sqrt() + STD_FLOOR;
+    let (good, bad) = (2.0 / 3.0 / scale, -1.0 / 3.0 / scale);
+    // The ratios 1.25 and ½ are clipped where they would go on: upwards for the right, downwards for the wrong.
+    let expected = [
+        vec![0.0, -good / 6.0],
+        vec![0.0, -bad / 6.0],
+        vec![-bad / 3.0],
+    ];
+    for (made, expected) in made.dlogp.iter().zip(&expected) {
+        for (made, expected) in made.iter().zip(expected) {
+            assert!(
+                close(f64::from(*made), *expected),
+                "{made} is not {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_lengths_of_completions_enter_as_their_norm_says() {
+    let group = vec![
+        one(&[-1.0; 4], &[-1.0; 4], Some(1.0)),
+        one(&[-1.0; 2], &[-1.0; 2], Some(0.0)),
+        one(&[-1.0; 5], &[-1.0; 5], None),
+    ];
+    for (norm, right, wrong) in [
+        (LengthNorm::None, 2.0, 2.0),
+        (LengthNorm::Length, 8.0, 4.0),
+        (LengthNorm::MaxLength, 16.0, 16.0),
+        (LengthNorm::BatchTokens, 6.0, 6.0),
+    ] {
+        let estimator = Estimator {
+            length_norm: norm,
+            ..PG
+        };
+        let made = run(&estimator, std::slice::from_ref(&group)).dlogp;
+        assert!(close(f64::from(made[0][3]), -0.5 / right), "{norm:?}");
+        assert!(close(f64::from(made[1][0]), 0.5 / wrong), "{norm:?}");
+        assert_eq!(made[2], [0.0; 5]);
+    }
+}
+
+#[test]
+fn a_baseline_that_is_not_of_the_group_leaves_a_lonely_completion_its_gradient() {
+    let lonely = vec![one(&[-1.0], &[-1.0], Some(1.0))];
+    let pair = vec![one(&[-1.0], &[-1.0], Some(0.0)); 2];
+    for (baseline, value) in [(Baseline::None, 0.0), (Baseline::Batch, 1.0 / 3.0)] {
+        let estimator = Estimator { baseline, ..PG };
+        let made = run(&estimator, &[lonely.clone(), pair.clone()]).dlogp;
+        assert!(close(f64::from(made[0][0]), -(1.0 - value) / 3.0));
+        assert!(close(f64::from(made[1][0]), value / 3.0));
+    }
+}
+
 fn sample() -> impl Strategy<Value = Owned> {
     let logp = -20.0f32..0.0;
     (
@@ -337,6 +475,22 @@ fn sample() -> impl Strategy<Value = Owned> {
                 behaviour,
                 reward,
             }
+        })
+}
+
+fn estimators() -> impl Strategy<Value = Estimator> {
+    (
+        prop::sample::select(&Factor::ALL[..]),
+        prop::sample::select(&Baseline::ALL[..]),
+        prop::sample::select(&LengthNorm::ALL[..]),
+        any::<bool>(),
+    )
+        .prop_map(|(factor, baseline, length_norm, divide_by_std)| Estimator {
+            factor,
+            baseline,
+            length_norm,
+            divide_by_std,
+            ..PG
         })
 }
 
@@ -361,7 +515,7 @@ proptest! {
     }
 
     #[test]
-    fn permuting_groups_and_their_samples_permutes_the_gradient(groups in groups(), estimator in prop_oneof![Just(PAPER), Just(PG)]) {
+    fn permuting_groups_and_their_samples_permutes_the_gradient(groups in groups(), estimator in estimators()) {
         let there = run(&estimator, &groups);
         let turned: Vec<Vec<Owned>> = groups.iter().rev().map(|group| group.iter().rev().cloned().collect()).collect();
         let mut back = run(&estimator, &turned);
@@ -373,7 +527,7 @@ proptest! {
     }
 
     #[test]
-    fn masked_samples_change_nothing_but_their_count(groups in groups(), at in 0usize..5, estimator in prop_oneof![Just(PAPER), Just(PG)]) {
+    fn masked_samples_change_nothing_but_their_count(groups in groups(), at in 0usize..5, estimator in estimators()) {
         let before = run(&estimator, &groups);
         let mut more = groups.clone();
         let masked = one(&[-3.0, -1.0], &[-50.0, -2.0], None);
@@ -419,8 +573,8 @@ proptest! {
         rewards in prop::collection::vec(prop_oneof![Just(Some(0.0)), Just(Some(1.0)), Just(None)], 9),
     ) {
         let group: Vec<Owned> = ells.iter().zip(rewards).map(|(ell, reward)| one(&[-10_000.0 + ell.min(10_000.0)], &[-10_000.0], reward)).collect();
-        for estimator in [PAPER, PG] {
-            let made = run(&estimator, std::slice::from_ref(&group));
+        for preset in Preset::ALL {
+            let made = run(&preset.estimator(), std::slice::from_ref(&group));
             prop_assert!(made.dlogp.iter().flatten().all(|d| d.is_finite()));
             let m = made.metrics;
             let saturated = group.iter().filter(|s| s.reward.is_some() && s.new[0] - s.behaviour[0] > 30.0).count();

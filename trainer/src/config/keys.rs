@@ -56,6 +56,10 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("algorithm", "factor", Kind::Text),
     ("algorithm", "baseline", Kind::Text),
     ("algorithm", "eta", Kind::Number),
+    ("algorithm", "clip_low", Kind::Number),
+    ("algorithm", "clip_high", Kind::Number),
+    ("algorithm", "length_norm", Kind::Text),
+    ("algorithm", "divide_by_std", Kind::Flag),
     ("algorithm", "group_size", Kind::Whole),
     ("algorithm", "n_step", Kind::Whole),
     ("algorithm", "h", Kind::Whole),
@@ -105,8 +109,18 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ),
     (
         "algorithm",
-        &["length_norm", "std", "kl", "kl_beta", "clip_eps"],
-        "this version's estimators sum over tokens, without division by the standard deviation, clipping by token or a KL term; leave the key out",
+        &["kl", "kl_beta"],
+        "this version has no KL term; leave the key out",
+    ),
+    (
+        "algorithm",
+        &["clip_eps", "clip"],
+        "a token's ratio is clipped below and above 1 by `algorithm.clip_low` and `algorithm.clip_high`",
+    ),
+    (
+        "algorithm",
+        &["std", "scale_rewards"],
+        "division by the group's standard deviation is `algorithm.divide_by_std`",
     ),
 ];
 

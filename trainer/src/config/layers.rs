@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::keys::{self, Kind};
-use super::{Baseline, Config, ConfigError, Factor, Preset, Reward, recipes, validate};
+use super::{Baseline, Config, ConfigError, Factor, LengthNorm, Preset, Reward, recipes, validate};
 
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top.
 ///
@@ -124,6 +124,7 @@ fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
     for (key, names) in [
         ("factor", &Factor::NAMES[..]),
         ("baseline", &Baseline::NAMES[..]),
+        ("length_norm", &LengthNorm::NAMES[..]),
     ] {
         if let Some(name) = algorithm.get(key).and_then(Value::as_str)
             && !names.contains(&name)
@@ -139,12 +140,16 @@ fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
     default("factor", Value::String(estimator.factor.name().into()));
     default("baseline", Value::String(estimator.baseline.name().into()));
     default("eta", Value::Float(estimator.eta));
+    default("clip_low", Value::Float(estimator.clip_low));
+    default("clip_high", Value::Float(estimator.clip_high));
+    default(
+        "length_norm",
+        Value::String(estimator.length_norm.name().into()),
+    );
+    default("divide_by_std", Value::Boolean(estimator.divide_by_std));
     default("group_size", Value::Integer(4));
     default("n_step", Value::Integer(32));
-    default(
-        "h",
-        Value::Integer(if preset == Preset::Pg { 1 } else { 4 }),
-    );
+    default("h", Value::Integer(preset.h() as i64));
     Ok(())
 }
 

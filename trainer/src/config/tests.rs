@@ -198,15 +198,15 @@ fn training_refuses_cut_offs_and_what_this_version_does_not_have() {
     assert!(with("[eval]\ntop_p = 0.95\n").is_ok());
     assert_eq!(
         refusal(set(&["algorithm.preset=grpo"])),
-        "`algorithm.preset`: this version has no `grpo`; it has rapid-paper, pg"
+        "`algorithm.preset`: this version has no `grpo`; it has rapid-paper, rapid-author, rapid-loo, pg, dapo-paper, grpo-clip"
     );
     assert_eq!(
-        refusal(set(&["algorithm.factor=w-capped"])),
-        "`algorithm.factor`: this version has no `w-capped`; it has one, w"
+        refusal(set(&["algorithm.factor=w-clipped"])),
+        "`algorithm.factor`: this version has no `w-clipped`; it has one, w, w-capped, token-ppo-clip, token-capped, geometric"
     );
     assert!(
         refusal(with("[algorithm]\nkl_beta = 0.04\n"))
-            .starts_with("`algorithm.kl_beta`: this version's estimators")
+            .starts_with("`algorithm.kl_beta`: this version has no KL term")
     );
 }
 
@@ -223,6 +223,14 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
         ),
         ("algorithm.h=0", "`algorithm.h`: it must be at least 1"),
         ("algorithm.eta=0.5", "`algorithm.eta`: a cap below 1"),
+        (
+            "algorithm.clip_low=1.5",
+            "`algorithm.clip_low`: a ratio is clipped at 1 − ε",
+        ),
+        (
+            "algorithm.clip_high=0",
+            "`algorithm.clip_high`: a ratio is clipped at 1 + ε",
+        ),
         (
             "sampling.temperature=0",
             "`sampling.temperature`: training samples",

@@ -71,6 +71,18 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
             "a cap below 1 would change on-policy samples, whose weight is 1; give 1 or more (the paper has 2)",
         );
     }
+    if !(a.clip_low > 0.0 && a.clip_low <= 1.0) {
+        return refuse(
+            "algorithm.clip_low",
+            "a ratio is clipped at 1 − ε below 1; give an ε above 0, up to 1 (PPO has 0.2)",
+        );
+    }
+    if a.clip_high <= 0.0 {
+        return refuse(
+            "algorithm.clip_high",
+            "a ratio is clipped at 1 + ε above 1; give an ε above 0 (PPO has 0.2, DAPO 0.28)",
+        );
+    }
     match (config.run.epochs, config.run.updates) {
         (Some(_), Some(_)) => refuse(
             "run.epochs",

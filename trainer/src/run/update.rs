@@ -16,19 +16,16 @@ use crate::rollout::{Sample, SampledGroup};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Recipe {
     pub(super) estimator: Estimator,
+    pub(super) max_tokens: usize,
     pub(super) temperature: f32,
     pub(super) adamw: AdamW,
 }
 
 impl Recipe {
     pub(super) fn of(config: &Config) -> Self {
-        let algorithm = &config.algorithm;
         Self {
-            estimator: Estimator {
-                factor: algorithm.factor,
-                baseline: algorithm.baseline,
-                eta: algorithm.eta,
-            },
+            estimator: config.algorithm.estimator(),
+            max_tokens: config.sampling.max_tokens,
             temperature: config.sampling.temperature as f32,
             adamw: adamw(&config.optimiser),
         }
@@ -71,7 +68,7 @@ pub(super) fn update(
     let report = policy.step(
         tokens_of(groups),
         recipe.temperature,
-        objective(recipe.estimator, groups, made.clone()),
+        objective(recipe, groups, made.clone()),
         recipe.adamw,
     )?;
     let gradient: Option<Gradient> = made.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -96,7 +93,7 @@ fn tokens_of(groups: &[SampledGroup]) -> Vec<Group> {
 
 /// The gradient as the engine asks for it; what was made of the numbers stays in `made`.
 fn objective(
-    estimator: Estimator,
+    recipe: Recipe,
     groups: &[SampledGroup],
     made: Arc<Mutex<Option<Gradient>>>,
 ) -> Objective {
@@ -133,7 +130,8 @@ fn objective(
                     .collect()
             })
             .collect();
-        let gradient = algo::gradient(&estimator, &groups).map_err(|error| error.to_string())?;
+        let gradient = algo::gradient(&recipe.estimator, &groups, recipe.max_tokens)
+            .map_err(|error| error.to_string())?;
         let dlogp = gradient.dlogp.clone();
         *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(gradient);
         Ok(dlogp)

@@ -1,0 +1,268 @@
+//! Every combination of knobs against candle's automatic differentiation of the loss as the papers write it, on a toy policy.
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+
+use super::*;
+
+const POSITIONS: usize = 3;
+const WORDS: usize = 4;
+const MAX_TOKENS: usize = 5;
+
+/// A completion of the toy policy, whose token at each position is drawn from logits of that position.
+struct Drawn {
+    tokens: Vec<u32>,
+    reward: f64,
+}
+
+/// Three groups with lengths from one to three; the second is all right.
+fn drawn() -> Vec<Vec<Drawn>> {
+    let one = |tokens: &[u32], reward| Drawn {
+        tokens: tokens.to_vec(),
+        reward,
+    };
+    vec![
+        vec![
+            one(&[0, 1, 2], 1.0),
+            one(&[3], 0.0),
+            one(&[2, 2], 0.5),
+            one(&[1, 0], 0.0),
+        ],
+        vec![one(&[0, 0], 1.0), one(&[1], 1.0)],
+        vec![
+            one(&[3, 3, 3], 0.0),
+            one(&[0, 3], 1.0),
+            one(&[2, 1, 0], 0.25),
+        ],
+    ]
+}
+
+/// Deterministic numbers between −1 and 1.
+fn numbers(seed: u64, count: usize) -> Vec<f64> {
+    let mut state = seed;
+    std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    })
+    .take(count)
+    .collect()
+}
+
+fn policy(logits: &[f64]) -> Result<Var> {
+    Var::from_tensor(&Tensor::from_slice(
+        logits,
+        (POSITIONS, WORDS),
+        &Device::Cpu,
+    )?)
+}
+
+/// log π of each token of a completion.
+fn log_probabilities(logits: &Tensor, tokens: &[u32]) -> Result<Tensor> {
+    let logits = logits.narrow(0, 0, tokens.len())?;
+    let total = logits.exp()?.sum_keepdim(1)?.log()?;
+    let index = Tensor::from_slice(tokens, (tokens.len(), 1), &Device::Cpu)?;
+    logits.broadcast_sub(&total)?.gather(&index, 1)?.squeeze(1)
+}
+
+/// J of one completion, of which only what stands in ∇ log π (or, for the clipped surrogate, in its ratios) is differentiated.
+fn objective(
+    knobs: &Estimator,
+    logp: &Tensor,
+    behaviour: &Tensor,
+    advantage: f64,
+) -> Result<Tensor> {
+    let log_ratio = logp.sub(behaviour)?;
+    let held = |factor: Tensor| {
+        factor
+            .detach()
+            .broadcast_mul(logp)?
+            .sum_all()?
+            .affine(advantage, 0.0)
+    };
+    match knobs.factor {
+        Factor::One => held(Tensor::ones(1, DType::F64, &Device::Cpu)?),
+        Factor::W => held(log_ratio.sum_all()?.exp()?.reshape(1)?),
+        Factor::WCapped => held(log_ratio.sum_all()?.exp()?.minimum(knobs.eta)?.reshape(1)?),
+        Factor::TokenCapped => held(log_ratio.exp()?.minimum(knobs.eta)?),
+        Factor::Geometric => held(log_ratio.mean_all()?.exp()?.reshape(1)?),
+        Factor::TokenPpoClip => {
+            let ratio = log_ratio.exp()?;
+            let clipped = ratio
+                .maximum(1.0 - knobs.clip_low)?
+                .minimum(1.0 + knobs.clip_high)?;
+            let surrogate = ratio
+                .affine(advantage, 0.0)?
+                .minimum(&clipped.affine(advantage, 0.0)?)?;
+            surrogate.sum_all()
+        }
+    }
+}
+
+/// The advantages of a group, from its rewards, its weights and the mean reward of the mini-batch.
+fn advantages_of(knobs: &Estimator, rewards: &[f64], weights: &[f64], batch: f64) -> Vec<f64> {
+    let n = rewards.len() as f64;
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let deviation = (rewards
+        .iter()
+        .map(|r| (r - mean(rewards)).powi(2))
+        .sum::<f64>()
+        / (n - 1.0))
+        .sqrt();
+    (0..rewards.len())
+        .map(|own| {
+            let others = |weighted: bool| -> f64 {
+                let terms = (0..rewards.len()).filter(|j| *j != own);
+                let terms = terms.map(|j| {
+                    rewards[j]
+                        * if weighted {
+                            weights[j].min(knobs.eta)
+                        } else {
+                            1.0
+                        }
+                });
+                terms.sum::<f64>() / (n - 1.0)
+            };
+            let capped: Vec<f64> = rewards
+                .iter()
+                .zip(weights)
+                .map(|(r, w)| r * w.min(knobs.eta))
+                .collect();
+            let baseline = match knobs.baseline {
+                Baseline::None => 0.0,
+                Baseline::Batch => batch,
+                Baseline::Group => mean(rewards),
+                Baseline::Loo => others(false),
+                Baseline::WeightedGroup => mean(&capped),
+                Baseline::WeightedLoo => others(true),
+            };
+            let advantage = rewards[own] - baseline;
+            if knobs.divide_by_std {
+                advantage / (deviation + 1e-4)
+            } else {
+                advantage
+            }
+        })
+        .collect()
+}
+
+/// The furthest that a logit's gradient by `dL/dlogp` is from the one by automatic differentiation, and how large the latter is at most.
+fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
+    let logits = policy(&numbers(1, POSITIONS * WORDS))?;
+    let behaviour = policy(&numbers(2, POSITIONS * WORDS))?;
+    let groups = drawn();
+    let all: Vec<&Drawn> = groups.iter().flatten().collect();
+    let judged = all.len() as f64;
+    let tokens: usize = all.iter().map(|drawn| drawn.tokens.len()).sum();
+    let batch = all.iter().map(|drawn| drawn.reward).sum::<f64>() / judged;
+
+    let mut loss = Tensor::zeros((), DType::F64, &Device::Cpu)?;
+    let (mut new, mut old) = (Vec::new(), Vec::new());
+    for group in &groups {
+        let pairs: Vec<(Tensor, Tensor)> = group
+            .iter()
+            .map(|drawn| {
+                let old = log_probabilities(&behaviour, &drawn.tokens)?.detach();
+                Ok((log_probabilities(&logits, &drawn.tokens)?, old))
+            })
+            .collect::<Result<_>>()?;
+        let weights: Vec<f64> = pairs
+            .iter()
+            .map(|(new, old)| new.sub(old)?.sum_all()?.exp()?.to_scalar::<f64>())
+            .collect::<Result<_>>()?;
+        let rewards: Vec<f64> = group.iter().map(|drawn| drawn.reward).collect();
+        let advantages = advantages_of(knobs, &rewards, &weights, batch);
+        for ((drawn, (logp, mu)), advantage) in group.iter().zip(&pairs).zip(advantages) {
+            let norm = match knobs.length_norm {
+                LengthNorm::None => judged,
+                LengthNorm::Length => judged * drawn.tokens.len() as f64,
+                LengthNorm::MaxLength => judged * MAX_TOKENS as f64,
+                LengthNorm::BatchTokens => tokens as f64,
+            };
+            loss = loss.sub(&objective(knobs, logp, mu, advantage)?.affine(1.0 / norm, 0.0)?)?;
+            let single = |values: &Tensor| values.to_dtype(DType::F32)?.to_vec1::<f32>();
+            new.push(single(logp)?);
+            old.push(single(mu)?);
+        }
+    }
+    let by_candle: Vec<f64> = loss
+        .backward()?
+        .get(&logits)
+        .expect("the loss depends on them")
+        .flatten_all()?
+        .to_vec1()?;
+
+    let (mut new_of, mut old_of) = (new.iter(), old.iter());
+    let samples: Vec<Vec<Sample<'_>>> = groups
+        .iter()
+        .map(|group| {
+            group
+                .iter()
+                .map(|drawn| Sample {
+                    new: new_of.next().expect("one for each"),
+                    behaviour: old_of.next().expect("one for each"),
+                    reward: Some(drawn.reward),
+                })
+                .collect()
+        })
+        .collect();
+    let made = gradient(knobs, &samples, MAX_TOKENS).expect("the numbers are finite");
+    let mut ours = [0.0; POSITIONS * WORDS];
+    let values: Vec<f64> = logits.flatten_all()?.to_vec1()?;
+    for (drawn, dlogp) in all.iter().zip(&made.dlogp) {
+        for (position, (token, d)) in drawn.tokens.iter().zip(dlogp).enumerate() {
+            let row = &values[position * WORDS..][..WORDS];
+            let total: f64 = row.iter().map(|x| x.exp()).sum();
+            for word in 0..WORDS {
+                let delta = f64::from(u8::from(word == *token as usize));
+                ours[position * WORDS + word] += f64::from(*d) * (delta - row[word].exp() / total);
+            }
+        }
+    }
+    let far = ours.iter().zip(&by_candle).map(|(a, b)| (a - b).abs());
+    Ok((
+        far.fold(0.0, f64::max),
+        by_candle
+            .iter()
+            .fold(0.0, |largest: f64, g| largest.max(g.abs())),
+    ))
+}
+
+#[test]
+fn every_combination_of_knobs_is_the_gradient_by_automatic_differentiation() {
+    for factor in Factor::ALL {
+        for baseline in Baseline::ALL {
+            for length_norm in LengthNorm::ALL {
+                for divide_by_std in [false, true] {
+                    let knobs = Estimator {
+                        factor,
+                        baseline,
+                        eta: 1.2,
+                        clip_low: 0.2,
+                        clip_high: 0.28,
+                        length_norm,
+                        divide_by_std,
+                    };
+                    let (far, largest) = compare(&knobs).unwrap();
+                    // Only the group of equal rewards, divided by 1e-4, has large numbers.
+                    assert!(
+                        far < 1e-6 * (1.0 + largest),
+                        "{knobs:?}: {far} of {largest}"
+                    );
+                    assert!(largest > 1e-3, "{knobs:?}: {largest}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_preset_is_too() {
+    for preset in Preset::ALL {
+        let (far, largest) = compare(&preset.estimator()).unwrap();
+        assert!(
+            far < 1e-6 && largest > 1e-3,
+            "{preset:?}: {far} of {largest}"
+        );
+    }
+}
