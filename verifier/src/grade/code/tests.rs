@@ -7,6 +7,8 @@ use sandboxes::{Call, End, Run};
 use super::*;
 use crate::scripted::{Scripted, completed, ended};
 
+mod brief;
+
 /// `f(n) == 2 * n` for 1, 2 and 3.
 fn task(canonical: Option<&str>) -> CodeTask {
     CodeTask {
@@ -368,26 +370,6 @@ fn a_program_that_stops_before_any_failure_has_the_verdict_of_its_end() {
 }
 
 #[test]
-fn a_task_whose_own_solution_takes_long_gets_no_first_try() {
-    let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
-        Ok(Run {
-            fuel: 3_000_000_000,
-            ..completed(returned(&["2", "4", "6"]))
-        })
-    }));
-    let task = task(Some("solution"));
-    let right = grader.grade(&task, "program", Extent::UntilFailure);
-    assert_eq!(right.verdict, Verdict::Correct);
-    let runs = sandbox.runs.load(Ordering::SeqCst);
-    assert!(
-        grader
-            .grade_briefly(&task, "another", Extent::UntilFailure)
-            .is_none()
-    );
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
-}
-
-#[test]
 fn what_the_watch_was_not_shown_is_judged_all_the_same() {
     let end_after = |calls: usize, end: End| {
         let mut sandbox = Scripted::new(move |source, _, _| {
@@ -561,53 +543,4 @@ fn a_value_far_longer_than_the_expected_one_is_not_read() {
         "[4,5]",
         &format!("[{}]", vec!["4"; 10_000].join(","))
     ));
-}
-
-/// A program, or its task's own solution, that needs so much fuel.
-fn needing(fuel: u64) -> Scripted {
-    Scripted::new(move |source, _, limits| {
-        if source.contains("heavy") && limits.fuel < fuel {
-            return Ok(ended(returned(&["2"]), End::OutOfFuel));
-        }
-        Ok(completed(returned(&["2", "4", "6"])))
-    })
-}
-
-#[test]
-fn what_is_not_over_soon_has_no_verdict_yet() {
-    let heavy = "def f(n): heavy";
-    for (fuel, briefly) in [(1_000_000_000, true), (5_000_000_000, false)] {
-        for (canonical, completion) in [(None, heavy), (Some(heavy), "def f(n): right")] {
-            let (grader, _) = grader(needing(fuel));
-            let task = task(canonical);
-            let verdict = |grading: Option<Grading>| grading.map(|grading| grading.verdict);
-            assert_eq!(
-                verdict(grader.grade_briefly(&task, completion, Extent::All)),
-                briefly.then_some(Verdict::Correct)
-            );
-            assert_eq!(
-                grader.grade(&task, completion, Extent::All).verdict,
-                Verdict::Correct
-            );
-            // By now the expected values are there.
-            assert_eq!(
-                grader
-                    .grade_briefly(&task, "def f(n): right", Extent::All)
-                    .unwrap()
-                    .verdict,
-                Verdict::Correct
-            );
-        }
-    }
-    // What runs out of all fuel that it may ever have has a verdict.
-    let (grader, _) = grader(needing(u64::MAX));
-    assert!(
-        grader
-            .grade_briefly(&task(None), heavy, Extent::All)
-            .is_none()
-    );
-    assert_eq!(
-        grader.grade(&task(None), heavy, Extent::All).verdict,
-        Verdict::Timeout
-    );
 }
