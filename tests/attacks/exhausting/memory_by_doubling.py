@@ -1,5 +1,5 @@
-# Doubles a list until there is no more memory.
-# verdict: memory incorrect
+# Doubles a list until there is no more memory, or no fuel for the copies.
+# verdict: memory incorrect timeout
 
 def solve(xs):
     xs = [0]
