@@ -69,13 +69,15 @@ def main():
             seconds, processor = time.monotonic() - started, processor_seconds() - processor
         with open(samples.replace(".jsonl", "_eval_results.json"), encoding="utf-8") as file:
             results = [one for several in json.load(file)["eval"].values() for one in several]
+    wrong = [one["task_id"] for one in results if not one["base_status"] == one["plus_status"] == "pass"]
     print(
         json.dumps(
             {
                 "evalplus": importlib.metadata.version("evalplus"),
                 "workers": args.workers,
                 "programs": len(results),
-                "correct": sum(one["base_status"] == one["plus_status"] == "pass" for one in results),
+                "correct": len(results) - len(wrong),
+                **({} if args.samples else {"wrong": wrong}),
                 "seconds": round(seconds, 2),
                 "processor_seconds": round(processor, 2),
             },
