@@ -4,6 +4,7 @@
 
 mod keys;
 mod layers;
+mod presets;
 mod recipes;
 mod validate;
 
@@ -34,7 +35,9 @@ pub struct Config {
     pub run: Run,
     /// Evaluation on the held-out tasks.
     pub eval: Eval,
-    /// Where rewards come from.
+    /// What a verdict is worth in training.
+    pub reward: Reward,
+    /// Where verdicts come from.
     pub verifier: Verifier,
     /// What the engine may use of the machine.
     pub engine: Engine,
@@ -70,6 +73,9 @@ pub struct Data {
     /// Train on the first so many tasks only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train_limit: Option<usize>,
+    /// A JSON Lines file of a teacher's completions, for supervised fine-tuning on those that the verifier finds right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teacher: Option<PathBuf>,
 }
 
 impl Default for Data {
@@ -81,11 +87,12 @@ impl Default for Data {
             stop: None,
             max_prompt_tokens: 1024,
             train_limit: None,
+            teacher: None,
         }
     }
 }
 
-/// `[algorithm]`. The preset sets the estimator's knobs, `factor` to `divide_by_std`, and `h`; each can be set by itself on top.
+/// `[algorithm]`. The preset sets everything else here; each can be set by itself on top.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Algorithm {
@@ -105,6 +112,15 @@ pub struct Algorithm {
     pub length_norm: LengthNorm,
     /// Whether an advantage is divided by its group's standard deviation.
     pub divide_by_std: bool,
+    /// β: the weight of the divergence from the model that training began with; 0 does without that model.
+    pub kl: f64,
+    /// Lower the cap η, to 1 at least, until the effective sample size of a mini-batch is this share of its completions; 0 leaves it.
+    pub adaptive_eta: f64,
+    /// End an inference phase early, and draw the rest of it anew, where the effective sample size of the next mini-batch is below this share of its completions; 0
+    /// goes through with it.
+    pub adaptive_h: f64,
+    /// Draw groups that are all right or all wrong anew, with other prompts, up to so many times; 0 takes them as they are.
+    pub dynamic_sampling: usize,
     /// G: completions a prompt.
     pub group_size: usize,
     /// N_step: completions an optimiser update, over all devices.
@@ -125,6 +141,8 @@ impl Algorithm {
             clip_high: self.clip_high,
             length_norm: self.length_norm,
             divide_by_std: self.divide_by_std,
+            kl: self.kl,
+            adaptive_eta: self.adaptive_eta,
         }
     }
 }
@@ -271,24 +289,37 @@ pub struct Verifier {
     pub patience_s: u64,
     /// Training stops where more than this share of a phase's samples is masked.
     pub max_masked: f64,
-    /// What the reward of a program is that passes some of its tests. Evaluation counts only those that pass all.
-    pub reward: Reward,
 }
 
-/// What a verdict is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reward {
-    /// 1 or 0, as the verifier says.
-    #[default]
-    All,
-    /// The share of the tests that were passed, where the verifier counts tests.
-    Share,
+/// `[reward]`: the weights of the terms that a completion's training reward is the sum of. Evaluation knows only right and wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reward {
+    /// Of the verifier's reward: 1 where the completion is right, else 0.
+    pub correct: f64,
+    /// Of the share of its tests that a program passes; the verifier's reward, where there are none.
+    pub share: f64,
+    /// Of 1 where there is an answer in the form that was asked for, right or wrong, else 0.
+    pub format: f64,
+    /// Of the completion's length, as a share of `sampling.max_tokens`. Below 0, it is a price.
+    pub length: f64,
+    /// Of a punishment that falls from 0 to −1 over the last tokens before `sampling.max_tokens`.
+    pub overlong: f64,
+    /// Over how many of them, as a share of `sampling.max_tokens`.
+    pub overlong_margin: f64,
 }
 
-impl Reward {
-    /// Names as in a recipe.
-    pub const NAMES: [&str; 2] = ["all", "share"];
+impl Default for Reward {
+    fn default() -> Self {
+        Self {
+            correct: 1.0,
+            share: 0.0,
+            format: 0.0,
+            length: 0.0,
+            overlong: 0.0,
+            overlong_margin: 0.2,
+        }
+    }
 }
 
 impl Default for Verifier {
@@ -300,7 +331,6 @@ impl Default for Verifier {
             in_flight: 4,
             patience_s: 600,
             max_masked: 0.1,
-            reward: Reward::All,
         }
     }
 }

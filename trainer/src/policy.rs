@@ -5,6 +5,7 @@ use std::sync::mpsc;
 
 use engine::{
     AdamW, Completion, Engine, EngineError, GenerateRequest, Group, Objective, StepReport,
+    TokenStats,
 };
 
 /// A model that can be sampled from and trained. The methods block; see [`Engine`] for what each promises.
@@ -14,6 +15,9 @@ pub trait Policy: Send + Sync {
         &self,
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>>;
+
+    /// As [`Engine::score`].
+    fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError>;
 
     /// As [`Engine::step`].
     fn step(
@@ -52,6 +56,10 @@ impl Policy for Engine {
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
         Engine::generate(self, requests)
+    }
+
+    fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError> {
+        Engine::score(self, groups, temperature)
     }
 
     fn step(

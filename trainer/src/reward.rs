@@ -3,6 +3,7 @@
 //! An infrastructure failure is not a wrong answer: what stays without a verdict gets no reward at all, and the trainer leaves it out.
 
 mod start;
+mod terms;
 mod wire;
 
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -16,6 +17,7 @@ use tokio::sync::Semaphore;
 use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
 
 use crate::config;
+pub use terms::{Terms, means};
 
 /// First pause before asking again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -38,7 +40,7 @@ pub struct Ask {
 /// A verdict, or the mark that there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// `None` masks the sample: nothing is known about it. 1 where the completion is right; what else is worth something, the recipe says.
+    /// The verifier's: 1 where the completion is right, else 0. `None` masks the sample: nothing is known about it.
     pub reward: Option<f64>,
     /// As the verifier said; [`Verdict::Unavailable`] where it could not.
     pub verdict: Verdict,
@@ -109,7 +111,8 @@ struct Inner {
     client: Client,
     batch: usize,
     patience: Duration,
-    worth: config::Reward,
+    /// Whether tests are counted beyond the first that fails.
+    all_tests: bool,
     in_flight: Semaphore,
     /// Whether tasks are sent by id; whole, otherwise.
     named: AtomicBool,
@@ -124,6 +127,18 @@ impl RewardClient {
     /// # Errors
     /// [`RewardError::NoUrl`], and an address that no verifier can have.
     pub fn new(settings: &config::Verifier) -> Result<Self, RewardError> {
+        Self::build(settings, false)
+    }
+
+    /// As [`RewardClient::new`], and a program's tests are counted beyond the first that fails, which takes longer.
+    ///
+    /// # Errors
+    /// As [`RewardClient::new`].
+    pub fn counting_tests(settings: &config::Verifier) -> Result<Self, RewardError> {
+        Self::build(settings, true)
+    }
+
+    fn build(settings: &config::Verifier, all_tests: bool) -> Result<Self, RewardError> {
         let url = settings.url.as_ref().ok_or(RewardError::NoUrl)?;
         let token = std::env::var(&settings.token_env)
             .ok()
@@ -133,7 +148,7 @@ impl RewardClient {
                 client: Client::new(url, token)?,
                 batch: settings.batch.max(1),
                 patience: Duration::from_secs(settings.patience_s),
-                worth: settings.reward,
+                all_tests,
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
                 named: AtomicBool::new(true),
                 spoken: Mutex::new(None),
@@ -180,15 +195,14 @@ impl RewardClient {
                 return Ok(judged.into_iter().flatten().collect());
             }
             let named = self.inner.named.load(Ordering::Relaxed);
-            let all_tests = self.inner.worth == config::Reward::Share;
             let items = open
                 .iter()
-                .map(|i| wire::item(*i, &asks[*i], named, all_tests))
+                .map(|i| wire::item(*i, &asks[*i], named, self.inner.all_tests))
                 .collect::<Result<Vec<_>, _>>()?;
             match self.verify(&items).await {
                 Ok(answers) => {
                     let at_once = self.inner.patience.is_zero();
-                    let progress = take(&mut judged, &open, answers, at_once, self.inner.worth);
+                    let progress = take(&mut judged, &open, answers, at_once);
                     if progress {
                         trouble = Trouble::default();
                     }
@@ -274,7 +288,6 @@ fn take(
     open: &[usize],
     answers: Vec<Judgement>,
     at_once: bool,
-    worth: config::Reward,
 ) -> bool {
     let mut progress = false;
     for (i, answer) in open.iter().zip(answers) {
@@ -284,11 +297,7 @@ fn take(
         }
         progress |= !unavailable;
         judged[*i] = Some(Judged {
-            reward: if unavailable {
-                None
-            } else {
-                reward(&answer, worth)
-            },
+            reward: answer.reward.filter(|_| !unavailable),
             verdict: answer.verdict,
             detail: answer.detail,
             passed: answer.passed,
@@ -296,18 +305,6 @@ fn take(
         });
     }
     progress
-}
-
-/// The verifier's reward; or the share of tests passed, which is 1 for a right completion only.
-fn reward(answer: &Judgement, worth: config::Reward) -> Option<f64> {
-    match (worth, answer.verdict, answer.passed, answer.total) {
-        (config::Reward::All, ..) | (_, Verdict::Correct, ..) => answer.reward,
-        // A program that stops behind its last test has passed them all and is wrong all the same.
-        (config::Reward::Share, _, Some(passed), Some(total)) if total > 0 => {
-            Some(f64::from(passed.min(total - 1)) / f64::from(total))
-        }
-        (config::Reward::Share, ..) => answer.reward,
-    }
 }
 
 fn masked(reason: &str) -> Judged {

@@ -47,6 +47,9 @@ pub struct Sample {
     pub logp: Vec<f32>,
     /// Decoded text, cut before a stop string: what was judged.
     pub text: String,
+    /// log π_ref of each token under the frozen reference policy; empty where no divergence from it is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference: Vec<f32>,
     /// Why it ended.
     pub finish: Finish,
     /// The verdict.
@@ -330,6 +333,7 @@ impl<'a> Phase<'a> {
                             tokens,
                             logp,
                             text,
+                            reference: Vec::new(),
                             finish,
                             judged,
                         })

@@ -150,6 +150,7 @@ fn advantages_of(knobs: &Estimator, rewards: &[f64], weights: &[f64], batch: f64
 fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
     let logits = policy(&numbers(1, POSITIONS * WORDS))?;
     let behaviour = policy(&numbers(2, POSITIONS * WORDS))?;
+    let reference = policy(&numbers(3, POSITIONS * WORDS))?;
     let groups = drawn();
     let all: Vec<&Drawn> = groups.iter().flatten().collect();
     let judged = all.len() as f64;
@@ -157,7 +158,7 @@ fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
     let batch = all.iter().map(|drawn| drawn.reward).sum::<f64>() / judged;
 
     let mut loss = Tensor::zeros((), DType::F64, &Device::Cpu)?;
-    let (mut new, mut old) = (Vec::new(), Vec::new());
+    let (mut new, mut old, mut frozen) = (Vec::new(), Vec::new(), Vec::new());
     for group in &groups {
         let pairs: Vec<(Tensor, Tensor)> = group
             .iter()
@@ -179,10 +180,15 @@ fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
                 LengthNorm::MaxLength => judged * MAX_TOKENS as f64,
                 LengthNorm::BatchTokens => tokens as f64,
             };
-            loss = loss.sub(&objective(knobs, logp, mu, advantage)?.affine(1.0 / norm, 0.0)?)?;
+            let anchor = log_probabilities(&reference, &drawn.tokens)?.detach();
+            let away = anchor.sub(logp)?;
+            let k3 = away.exp()?.sub(&away)?.affine(1.0, -1.0)?.sum_all()?;
+            let term = objective(knobs, logp, mu, advantage)?.sub(&k3.affine(knobs.kl, 0.0)?)?;
+            loss = loss.sub(&term.affine(1.0 / norm, 0.0)?)?;
             let single = |values: &Tensor| values.to_dtype(DType::F32)?.to_vec1::<f32>();
             new.push(single(logp)?);
             old.push(single(mu)?);
+            frozen.push(single(&anchor)?);
         }
     }
     let by_candle: Vec<f64> = loss
@@ -192,7 +198,7 @@ fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
         .flatten_all()?
         .to_vec1()?;
 
-    let (mut new_of, mut old_of) = (new.iter(), old.iter());
+    let (mut new_of, mut old_of, mut frozen_of) = (new.iter(), old.iter(), frozen.iter());
     let samples: Vec<Vec<Sample<'_>>> = groups
         .iter()
         .map(|group| {
@@ -201,6 +207,7 @@ fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
                 .map(|drawn| Sample {
                     new: new_of.next().expect("one for each"),
                     behaviour: old_of.next().expect("one for each"),
+                    reference: frozen_of.next().map(Vec::as_slice),
                     reward: Some(drawn.reward),
                 })
                 .collect()
@@ -233,15 +240,17 @@ fn every_combination_of_knobs_is_the_gradient_by_automatic_differentiation() {
     for factor in Factor::ALL {
         for baseline in Baseline::ALL {
             for length_norm in LengthNorm::ALL {
-                for divide_by_std in [false, true] {
+                for (divide_by_std, kl) in [(false, 0.0), (true, 0.0), (false, 0.5), (true, 0.04)] {
                     let knobs = Estimator {
                         factor,
                         baseline,
                         eta: 1.2,
+                        adaptive_eta: 0.0,
                         clip_low: 0.2,
                         clip_high: 0.28,
                         length_norm,
                         divide_by_std,
+                        kl,
                     };
                     let (far, largest) = compare(&knobs).unwrap();
                     // Only the group of equal rewards, divided by 1e-4, has large numbers.

@@ -1,9 +1,10 @@
-//! What is logged of a step: rewards by group, and how far the policy has moved from the one that sampled.
+//! What is logged of a step: rewards, and how far the policy has moved from the one that sampled.
 
 use serde::{Deserialize, Serialize};
 
-use super::Sample;
-use super::weight::{self, MAX_LOG_WEIGHT, log_sum_exp, log_weight};
+use super::kl::k3;
+use super::weight::{MAX_LOG_WEIGHT, log_sum_exp, log_weight};
+use super::{Estimator, Factor, Sample};
 
 /// Of one mini-batch. Every number is finite; those of an empty mini-batch are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -12,17 +13,11 @@ pub struct Metrics {
     pub judged: usize,
     /// Completions without one.
     pub masked: usize,
-    /// Groups whose judged completions all have reward 1 or more.
-    pub groups_right: usize,
-    /// Groups whose judged completions all have reward 0 or less.
-    pub groups_wrong: usize,
-    /// The other groups with at least two judged completions: those that a group baseline learns from.
-    pub groups_mixed: usize,
-    /// Groups left with fewer than two judged completions, which give no gradient.
+    /// Groups left with fewer than two judged completions, where that gives no gradient.
     pub groups_left_out: usize,
     /// Mean reward.
     pub reward: f64,
-    /// −(1/N) Σᵢ factorᵢ (Rᵢ − bᵢ) Σₜ log π(yₜ): the function whose gradient is taken. Its value says little.
+    /// −Σᵢ Σₜ factorᵢₜ Aᵢ log π(yₜ) / norm, and β times k3: the function whose gradient is taken. Its value says little.
     pub loss: f64,
     /// Mean of ℓ.
     pub ell_mean: f64,
@@ -34,18 +29,31 @@ pub struct Metrics {
     pub stale_mean_abs_log: f64,
     /// Staleness: |log of the mean of w̄|, which the authors' script reports in the paper's Table 3.
     pub stale_abs_log_mean: f64,
-    /// Share of weights above η.
+    /// The cap on weights that was used: η, or less where it follows the effective sample size. Infinity is written as null.
+    #[serde(with = "cap")]
+    pub eta: f64,
+    /// Share of weights above it.
     pub clip_share: f64,
+    /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊, where the factor clips them. (Those on the side of the advantage get no gradient.)
+    pub clipped_tokens: f64,
     /// Completions with ℓ above the largest log-weight that is computed with.
     pub saturated: usize,
     /// Effective sample size (Σ w)² / Σ w², of N.
     pub ess: f64,
     /// k3 estimate of KL(μ‖π) a token: mean of r − 1 − log r, r = π/μ.
     pub kl_behaviour: f64,
+    /// k3 estimate of KL(π‖π_ref) a token: mean of r − 1 − log r, r = π_ref/π; absent where there is no reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kl_reference: Option<f64>,
 }
 
 impl Metrics {
-    pub(super) fn of(groups: &[Vec<Sample<'_>>], eta: f64, loss: f64) -> Self {
+    pub(super) fn of(
+        groups: &[Vec<Sample<'_>>],
+        estimator: &Estimator,
+        loss: f64,
+        left_out: usize,
+    ) -> Self {
         let judged: Vec<(&Sample<'_>, f64)> = groups
             .iter()
             .flatten()
@@ -55,40 +63,41 @@ impl Metrics {
         let mut metrics = Self {
             judged: judged.len(),
             masked: all - judged.len(),
+            groups_left_out: left_out,
             loss,
+            eta: estimator.eta,
             ..Self::default()
         };
-        for group in groups {
-            metrics.count_group(group);
-        }
         if !judged.is_empty() {
             let ells: Vec<f64> = judged
                 .iter()
                 .map(|(sample, _)| log_weight(sample))
                 .collect();
             metrics.reward = mean(judged.iter().map(|(_, reward)| *reward));
-            metrics.weigh(&ells, eta);
-            metrics.kl_behaviour = k3(judged.iter().map(|(sample, _)| *sample));
+            metrics.weigh(&ells);
+            let samples = || judged.iter().map(|(sample, _)| *sample);
+            metrics.kl_behaviour = mean(samples().flat_map(log_ratios).map(k3));
+            if estimator.factor == Factor::TokenPpoClip {
+                let outside = |log_ratio: f64| {
+                    let ratio = log_ratio.exp();
+                    ratio < 1.0 - estimator.clip_low || ratio > 1.0 + estimator.clip_high
+                };
+                metrics.clipped_tokens = mean(
+                    samples()
+                        .flat_map(log_ratios)
+                        .map(|log_ratio| f64::from(u8::from(outside(log_ratio)))),
+                );
+            }
+            if samples().all(|sample| sample.reference.is_some()) {
+                metrics.kl_reference = Some(mean(samples().flat_map(away).map(k3)));
+            }
         }
         metrics
     }
 
-    fn count_group(&mut self, group: &[Sample<'_>]) {
-        let rewards: Vec<f64> = group.iter().filter_map(|sample| sample.reward).collect();
-        if rewards.len() < 2 {
-            self.groups_left_out += 1;
-        } else if rewards.iter().all(|reward| *reward >= 1.0) {
-            self.groups_right += 1;
-        } else if rewards.iter().all(|reward| *reward <= 0.0) {
-            self.groups_wrong += 1;
-        } else {
-            self.groups_mixed += 1;
-        }
-    }
-
-    fn weigh(&mut self, ells: &[f64], eta: f64) {
+    fn weigh(&mut self, ells: &[f64]) {
         let n = ells.len() as f64;
-        let cap = eta.ln();
+        let cap = self.eta.ln();
         let capped = || ells.iter().map(|ell| ell.min(cap));
         self.ell_mean = mean(ells.iter().copied());
         self.ell_std = mean(ells.iter().map(|ell| (ell - self.ell_mean).powi(2))).sqrt();
@@ -105,17 +114,39 @@ impl Metrics {
     }
 }
 
-/// Over all tokens of the completions.
-fn k3<'a>(samples: impl Iterator<Item = &'a Sample<'a>>) -> f64 {
-    let (mut total, mut tokens) = (0.0, 0usize);
-    for sample in samples {
-        for (new, behaviour) in sample.new.iter().zip(sample.behaviour) {
-            let log_ratio = f64::from(*new) - f64::from(*behaviour);
-            total += weight::weight(log_ratio) - 1.0 - log_ratio;
-            tokens += 1;
-        }
+/// log π/μ of each token.
+fn log_ratios<'a>(sample: &'a Sample<'_>) -> impl Iterator<Item = f64> + 'a {
+    sample
+        .new
+        .iter()
+        .zip(sample.behaviour)
+        .map(|(new, behaviour)| f64::from(*new) - f64::from(*behaviour))
+}
+
+/// log `π_ref/π` of each token.
+fn away<'a>(sample: &'a Sample<'_>) -> impl Iterator<Item = f64> + 'a {
+    sample
+        .new
+        .iter()
+        .zip(sample.reference.unwrap_or_default())
+        .map(|(new, reference)| f64::from(*reference) - f64::from(*new))
+}
+
+/// JSON has no infinity.
+mod cap {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde asks for a reference"
+    )]
+    pub(super) fn serialize<S: Serializer>(eta: &f64, to: S) -> Result<S::Ok, S::Error> {
+        eta.is_finite().then_some(*eta).serialize(to)
     }
-    total / tokens.max(1) as f64
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
+    }
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {

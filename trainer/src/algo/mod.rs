@@ -1,11 +1,11 @@
 //! From log-probabilities and rewards to the gradient: pure functions over slices of numbers, with no model in sight.
 //!
-//! An [`Estimator`] is four choices: the [`Baseline`] that is subtracted from a completion's reward, whether the difference is divided by the group's standard
-//! deviation, the [`Factor`] that multiplies this advantage, and the [`LengthNorm`] that divides a token's term. [`gradient`] combines them into `dL/dlogp` of
-//! every token for the loss L = −J, so that
+//! An [`Estimator`] is five choices: the [`Baseline`] that is subtracted from a completion's reward, whether the difference is divided by the group's standard
+//! deviation, the [`Factor`] that multiplies this advantage, the [`LengthNorm`] that divides a token's term, and β, the weight of the divergence from a reference
+//! policy. [`gradient`] combines them into `dL/dlogp` of every token for the loss L = −J, so that
 //!
 //! ```text
-//! ∇J ≈ Σᵢ Σₜ factorᵢₜ Aᵢ / normᵢ ∇ log π(yᵢₜ),    Aᵢ = Rᵢ − bᵢ  or  (Rᵢ − bᵢ) / (std + 1e-4)
+//! ∇J ≈ Σᵢ Σₜ (factorᵢₜ Aᵢ + β (π_ref/π − 1)) / normᵢ ∇ log π(yᵢₜ),    Aᵢ = Rᵢ − bᵢ  or  (Rᵢ − bᵢ) / (std + 1e-4)
 //! ```
 //!
 //! with factor and advantage as constants. The plain norm is N, which counts the completions of the mini-batch that have a reward. A completion without one is
@@ -13,7 +13,9 @@
 //! survivor stays in N, gives no gradient, and the group is counted. (A baseline that is not of the group needs no second.)
 
 mod baseline;
+mod cap;
 mod factor;
+mod kl;
 mod length;
 mod metrics;
 mod preset;
@@ -33,6 +35,8 @@ pub struct Sample<'a> {
     pub new: &'a [f32],
     /// log μ(yₜ) of each token under the behaviour policy that sampled it; as many as `new`.
     pub behaviour: &'a [f32],
+    /// log π_ref(yₜ) of each token under the frozen reference policy; as many as `new`. Only a divergence from it asks for it.
+    pub reference: Option<&'a [f32]>,
     /// `None` masks the completion.
     pub reward: Option<f64>,
 }
@@ -44,8 +48,10 @@ pub struct Estimator {
     pub factor: Factor,
     /// What is subtracted from a reward.
     pub baseline: Baseline,
-    /// η: the cap on importance weights, where factor or baseline caps them.
+    /// η: the cap on importance weights, where factor or baseline caps them. Infinity caps nothing.
     pub eta: f64,
+    /// Where above 0, the cap falls as far below η as it takes for the effective sample size to be this share of N, but not below 1.
+    pub adaptive_eta: f64,
     /// ε₋ and ε₊: how far below and above 1 a token's ratio may be, where the factor clips it.
     pub clip_low: f64,
     /// See `clip_low`.
@@ -54,6 +60,8 @@ pub struct Estimator {
     pub length_norm: LengthNorm,
     /// Whether an advantage is divided by the standard deviation of its group's rewards (of n − 1 degrees of freedom), and [`STD_FLOOR`].
     pub divide_by_std: bool,
+    /// β: the weight of k3, the estimate of KL(π‖π_ref), in the loss.
+    pub kl: f64,
 }
 
 /// Added to a standard deviation, so that equal rewards divide.
@@ -95,6 +103,18 @@ pub enum AlgoError {
         /// Under the behaviour policy.
         behaviour: usize,
     },
+    /// The reference policy's numbers do not belong to the same tokens, or are not there.
+    #[error(
+        "completion {completion} has {new} log-probabilities under the policy and {reference} under the reference policy"
+    )]
+    Reference {
+        /// Index of the completion in the mini-batch.
+        completion: usize,
+        /// Under the policy.
+        new: usize,
+        /// Under the reference policy.
+        reference: usize,
+    },
     /// A reward that is NaN or infinite.
     #[error(
         "the reward of completion {completion} is {value}; a verifier answers a number or null"
@@ -116,34 +136,53 @@ pub fn gradient(
     groups: &[Vec<Sample<'_>>],
     max_tokens: usize,
 ) -> Result<Gradient, AlgoError> {
-    check(groups)?;
+    check(estimator, groups)?;
     let batch = Batch::of(groups);
+    let estimator = &Estimator {
+        eta: cap::adaptive(&batch.ells, estimator.eta, estimator.adaptive_eta),
+        ..*estimator
+    };
     let mut dlogp = Vec::new();
     let mut loss = 0.0;
+    let mut left_out = 0;
     for group in groups {
-        for (sample, advantage) in group.iter().zip(advantages(estimator, group, &batch)) {
+        let Some(advantages) = advantages(estimator, group, &batch) else {
+            left_out += 1;
+            dlogp.extend(group.iter().map(|sample| vec![0.0; sample.new.len()]));
+            continue;
+        };
+        for (sample, advantage) in group.iter().zip(advantages) {
             let tokens = sample.new.len();
             let norm =
                 estimator
                     .length_norm
-                    .divisor(tokens, batch.judged, batch.tokens, max_tokens);
+                    .divisor(tokens, batch.ells.len(), batch.tokens, max_tokens);
             let ell = log_weight(sample);
-            let terms = estimator.factor.times(advantage, sample, ell, estimator);
+            let mut terms = estimator.factor.times(advantage, sample, ell, estimator);
             loss -= terms
                 .iter()
                 .zip(sample.new)
                 .map(|(term, new)| term / norm * f64::from(*new))
                 .sum::<f64>();
+            if sample.reward.is_some()
+                && let Some(penalty) = kl::penalty(estimator.kl, sample)
+            {
+                for (term, (value, pull)) in terms.iter_mut().zip(penalty) {
+                    loss -= value / norm;
+                    *term += pull;
+                }
+            }
             dlogp.push(terms.iter().map(|term| -(term / norm) as f32).collect());
         }
     }
-    let metrics = Metrics::of(groups, estimator.eta, loss);
+    let metrics = Metrics::of(groups, estimator, loss, left_out);
     Ok(Gradient { dlogp, metrics })
 }
 
 /// What a mini-batch is in all: of the completions that have a reward.
 struct Batch {
-    judged: usize,
+    /// ℓ of each.
+    ells: Vec<f64>,
     tokens: usize,
     mean_reward: f64,
 }
@@ -156,24 +195,25 @@ impl Batch {
                 .flatten()
                 .filter_map(|sample| Some((sample, sample.reward?)))
         };
-        let count = judged().count();
+        let ells: Vec<f64> = judged().map(|(sample, _)| log_weight(sample)).collect();
+        let count = ells.len();
         Batch {
-            judged: count,
+            ells,
             tokens: judged().map(|(sample, _)| sample.new.len()).sum(),
             mean_reward: judged().map(|(_, reward)| reward).sum::<f64>() / count.max(1) as f64,
         }
     }
 }
 
-/// The advantage of each sample of a group; 0 where masked, and all 0 where fewer than two have a reward and the baseline, or the standard deviation, wants two.
-fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Vec<f64> {
+/// The advantage of each sample of a group; 0 where masked. `None` where fewer than two have a reward and the baseline, or the standard deviation, wants two.
+fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Option<Vec<f64>> {
     let survivors: Vec<(f64, f64)> = group
         .iter()
         .filter_map(|sample| Some((sample.reward?, log_weight(sample))))
         .collect();
     let wants_two = estimator.baseline.is_of_the_group() || estimator.divide_by_std;
     if survivors.len() < if wants_two { 2 } else { 1 } {
-        return vec![0.0; group.len()];
+        return None;
     }
     let scale = if estimator.divide_by_std {
         standard_deviation(&survivors) + STD_FLOOR
@@ -184,13 +224,11 @@ fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Vec
         .baseline
         .of(&survivors, batch.mean_reward, estimator.eta);
     let mut values = values.into_iter();
-    group
-        .iter()
-        .map(|sample| match sample.reward {
-            Some(reward) => (reward - values.next().unwrap_or(0.0)) / scale,
-            None => 0.0,
-        })
-        .collect()
+    let advantages = group.iter().map(|sample| match sample.reward {
+        Some(reward) => (reward - values.next().unwrap_or(0.0)) / scale,
+        None => 0.0,
+    });
+    Some(advantages.collect())
 }
 
 /// Of a group's rewards, of n − 1 degrees of freedom.
@@ -204,7 +242,7 @@ fn standard_deviation(group: &[(f64, f64)]) -> f64 {
     (squares / (count - 1.0)).sqrt()
 }
 
-fn check(groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoError> {
+fn check(estimator: &Estimator, groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoError> {
     for (completion, sample) in groups.iter().flatten().enumerate() {
         let (new, behaviour) = (sample.new.len(), sample.behaviour.len());
         if new != behaviour {
@@ -214,7 +252,15 @@ fn check(groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoError> {
                 behaviour,
             });
         }
-        for values in [sample.new, sample.behaviour] {
+        let reference = sample.reference.unwrap_or_default();
+        if reference.len() != new && (sample.reference.is_some() || estimator.kl > 0.0) {
+            return Err(AlgoError::Reference {
+                completion,
+                new,
+                reference: reference.len(),
+            });
+        }
+        for values in [sample.new, sample.behaviour, reference] {
             if let Some(token) = values.iter().position(|value| !value.is_finite()) {
                 return Err(AlgoError::NotFinite {
                     completion,

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::{Baseline, Estimator, Factor, LengthNorm};
 
 /// An algorithm of the study by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
     /// RAPID as the paper prints it: Eqs. 3 and 5.
+    #[default]
     RapidPaper,
     /// RAPID as its authors' public code runs it: weights in the value term only, PPO's clip in place of Eq. 3's weight.
     RapidAuthor,
@@ -16,30 +17,44 @@ pub enum Preset {
     RapidLoo,
     /// Group-relative policy gradient: Eq. 2 in Eq. 1. On policy at H = 1.
     Pg,
+    /// GRPO (Shao et al. 2024) on policy: advantages over the group's standard deviation, each completion alike, and a KL term to the model that training began with.
+    Grpo,
     /// What the paper's DAPO row ran: on policy, advantages over the group's standard deviation, each token alike.
     DapoPaper,
+    /// DAPO (Yu et al. 2025): off policy under an asymmetric clip, each token alike; groups that are all right or all wrong are drawn anew, and completions that are
+    /// nearly too long lose reward.
+    Dapo,
     /// GRPO off policy, by its own means: PPO's clip in place of importance weights; no KL term. The control that the paper lacks.
     GrpoClip,
+    /// Supervised fine-tuning on completions that a teacher wrote and the verifier found right: the mean log-probability of their tokens. As a policy gradient: each
+    /// has the reward 1, and nothing is subtracted.
+    Sft,
 }
 
 impl Preset {
     /// All of them.
-    pub const ALL: [Preset; 6] = [
+    pub const ALL: [Preset; 9] = [
         Preset::RapidPaper,
         Preset::RapidAuthor,
         Preset::RapidLoo,
         Preset::Pg,
+        Preset::Grpo,
         Preset::DapoPaper,
+        Preset::Dapo,
         Preset::GrpoClip,
+        Preset::Sft,
     ];
     /// Names as in a recipe.
-    pub const NAMES: [&str; 6] = [
+    pub const NAMES: [&str; 9] = [
         "rapid-paper",
         "rapid-author",
         "rapid-loo",
         "pg",
+        "grpo",
         "dapo-paper",
+        "dapo",
         "grpo-clip",
+        "sft",
     ];
 
     /// The preset of a name.
@@ -61,10 +76,12 @@ impl Preset {
             factor: Factor::One,
             baseline: Baseline::Group,
             eta: 2.0,
+            adaptive_eta: 0.0,
             clip_low: 0.2,
             clip_high: 0.2,
             length_norm: LengthNorm::None,
             divide_by_std: false,
+            kl: 0.0,
         };
         match self {
             Preset::RapidPaper => Estimator {
@@ -83,9 +100,27 @@ impl Preset {
                 ..plain
             },
             Preset::Pg => plain,
+            Preset::Grpo => Estimator {
+                length_norm: LengthNorm::Length,
+                divide_by_std: true,
+                kl: 0.04,
+                ..plain
+            },
             Preset::DapoPaper => Estimator {
                 length_norm: LengthNorm::BatchTokens,
                 divide_by_std: true,
+                ..plain
+            },
+            Preset::Dapo => Estimator {
+                factor: Factor::TokenPpoClip,
+                clip_high: 0.28,
+                length_norm: LengthNorm::BatchTokens,
+                divide_by_std: true,
+                ..plain
+            },
+            Preset::Sft => Estimator {
+                baseline: Baseline::None,
+                length_norm: LengthNorm::BatchTokens,
                 ..plain
             },
             Preset::GrpoClip => Estimator {
@@ -94,15 +129,6 @@ impl Preset {
                 divide_by_std: true,
                 ..plain
             },
-        }
-    }
-
-    /// Updates an inference phase where the recipe does not say: 1 for what has no means against staleness, 4 for the others.
-    #[must_use]
-    pub fn h(self) -> usize {
-        match self {
-            Preset::Pg | Preset::DapoPaper => 1,
-            Preset::RapidPaper | Preset::RapidAuthor | Preset::RapidLoo | Preset::GrpoClip => 4,
         }
     }
 }

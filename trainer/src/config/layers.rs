@@ -3,7 +3,9 @@
 use toml::{Table, Value};
 
 use super::keys::{self, Kind};
-use super::{Baseline, Config, ConfigError, Factor, LengthNorm, Preset, Reward, recipes, validate};
+use super::{
+    Baseline, Config, ConfigError, Factor, LengthNorm, Preset, presets, recipes, validate,
+};
 
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top.
 ///
@@ -88,6 +90,7 @@ fn resolve(mut table: Table) -> Result<Config, ConfigError> {
         "optimiser",
         "run",
         "eval",
+        "reward",
         "verifier",
         "engine",
     ] {
@@ -95,13 +98,12 @@ fn resolve(mut table: Table) -> Result<Config, ConfigError> {
             .entry(section)
             .or_insert_with(|| Value::Table(Table::new()));
     }
-    if let Some(Value::Table(algorithm)) = table.get_mut("algorithm") {
-        resolve_algorithm(algorithm)?;
-    }
-    if let Some(name) = table["verifier"].get("reward").and_then(Value::as_str)
-        && !Reward::NAMES.contains(&name)
-    {
-        return Err(no_such("verifier.reward", name, &Reward::NAMES));
+    let preset =
+        section(&mut table, "algorithm").map_or(Ok(Preset::default()), resolve_algorithm)?;
+    for (key, name, value) in presets::settings(preset) {
+        if let Some(content) = section(&mut table, key) {
+            content.entry(name).or_insert(value);
+        }
     }
     let mut config: Config = Value::Table(table)
         .try_into()
@@ -113,13 +115,17 @@ fn resolve(mut table: Table) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Fills in the preset's knobs where the recipe does not set them itself, and the paper's sizes.
-fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
+fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
+    table.get_mut(name).and_then(Value::as_table_mut)
+}
+
+/// Fills in the preset's knobs where the recipe does not set them itself. Returns the preset.
+fn resolve_algorithm(algorithm: &mut Table) -> Result<Preset, ConfigError> {
     let preset = match algorithm.get("preset").and_then(Value::as_str) {
         Some(name) => {
             Preset::named(name).ok_or_else(|| no_such("algorithm.preset", name, &Preset::NAMES))?
         }
-        None => Preset::RapidPaper,
+        None => Preset::default(),
     };
     for (key, names) in [
         ("factor", &Factor::NAMES[..]),
@@ -147,10 +153,10 @@ fn resolve_algorithm(algorithm: &mut Table) -> Result<(), ConfigError> {
         Value::String(estimator.length_norm.name().into()),
     );
     default("divide_by_std", Value::Boolean(estimator.divide_by_std));
-    default("group_size", Value::Integer(4));
-    default("n_step", Value::Integer(32));
-    default("h", Value::Integer(preset.h() as i64));
-    Ok(())
+    default("kl", Value::Float(estimator.kl));
+    default("adaptive_eta", Value::Float(estimator.adaptive_eta));
+    default("adaptive_h", Value::Float(0.0));
+    Ok(preset)
 }
 
 fn no_such(key: &str, name: &str, names: &[&str]) -> ConfigError {

@@ -4,25 +4,58 @@ use std::path::Path;
 
 use super::{ConfigError, keys};
 
-/// Name and text of each built-in recipe.
-pub const BUILT_IN: &[(&str, &str)] = &[
-    ("quickstart", include_str!("../../recipes/quickstart.toml")),
-    (
-        "smollm2-gsm8k",
-        include_str!("../../recipes/smollm2-gsm8k.toml"),
-    ),
-    (
-        "smollm2-mbppplus",
-        include_str!("../../recipes/smollm2-mbppplus.toml"),
-    ),
-    (
-        "qwen2.5-0.5b-mbppplus",
-        include_str!("../../recipes/qwen2.5-0.5b-mbppplus.toml"),
-    ),
-    (
-        "qwen2.5-0.5b-math",
-        include_str!("../../recipes/qwen2.5-0.5b-math.toml"),
-    ),
+/// Names and texts, from the files of the recipes' folder.
+macro_rules! built_in {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../recipes/", $name, ".toml"))),)*]
+    };
+}
+
+/// Name and text of each built-in recipe: those for a CPU, then one for each row of the paper's tables.
+pub const BUILT_IN: &[(&str, &str)] = built_in![
+    "quickstart",
+    "smollm2-gsm8k",
+    "smollm2-mbppplus",
+    "smollm2-sft",
+    "paper/gemma3-1b-mbppplus-dapo",
+    "paper/gemma3-1b-mbppplus-grpo",
+    "paper/gemma3-1b-mbppplus-pg",
+    "paper/gemma3-1b-mbppplus-rapid-h4",
+    "paper/gemma3-1b-mbppplus-sft",
+    "paper/llama3.2-1b-mbppplus-dapo",
+    "paper/llama3.2-1b-mbppplus-grpo",
+    "paper/llama3.2-1b-mbppplus-pg",
+    "paper/llama3.2-1b-mbppplus-rapid-h4",
+    "paper/llama3.2-1b-mbppplus-sft",
+    "paper/qwen2.5-0.5b-math-dapo",
+    "paper/qwen2.5-0.5b-math-grpo",
+    "paper/qwen2.5-0.5b-math-pg",
+    "paper/qwen2.5-0.5b-math-rapid-h16",
+    "paper/qwen2.5-0.5b-math-rapid-h2",
+    "paper/qwen2.5-0.5b-math-rapid-h4",
+    "paper/qwen2.5-0.5b-math-rapid-h8",
+    "paper/qwen2.5-0.5b-math-sft",
+    "paper/qwen2.5-0.5b-mbppplus-dapo",
+    "paper/qwen2.5-0.5b-mbppplus-grpo",
+    "paper/qwen2.5-0.5b-mbppplus-pg",
+    "paper/qwen2.5-0.5b-mbppplus-rapid-h16",
+    "paper/qwen2.5-0.5b-mbppplus-rapid-h2",
+    "paper/qwen2.5-0.5b-mbppplus-rapid-h4",
+    "paper/qwen2.5-0.5b-mbppplus-rapid-h8",
+    "paper/qwen2.5-0.5b-mbppplus-sft",
+    "paper/qwen2.5-0.5b-minif2f-dapo",
+    "paper/qwen2.5-0.5b-minif2f-grpo",
+    "paper/qwen2.5-0.5b-minif2f-pg",
+    "paper/qwen2.5-0.5b-minif2f-rapid-h16",
+    "paper/qwen2.5-0.5b-minif2f-rapid-h2",
+    "paper/qwen2.5-0.5b-minif2f-rapid-h4",
+    "paper/qwen2.5-0.5b-minif2f-rapid-h8",
+    "paper/qwen2.5-0.5b-minif2f-sft",
+    "paper/qwen2.5-1.5b-mbppplus-dapo",
+    "paper/qwen2.5-1.5b-mbppplus-grpo",
+    "paper/qwen2.5-1.5b-mbppplus-pg",
+    "paper/qwen2.5-1.5b-mbppplus-rapid-h4",
+    "paper/qwen2.5-1.5b-mbppplus-sft",
 ];
 
 /// Text of a built-in recipe.
@@ -32,6 +65,17 @@ pub fn source(name: &str) -> Option<&'static str> {
         .iter()
         .find(|(n, _)| *n == name)
         .map(|(_, text)| *text)
+}
+
+/// The built-in names in a line: those of the paper by their pattern.
+fn listed() -> String {
+    let short: Vec<&str> = BUILT_IN
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !name.starts_with("paper/"))
+        .collect();
+    short.join(", ")
+        + ", and paper/MODEL-DATASET-ALGORITHM for each row of the paper's tables, such as paper/qwen2.5-0.5b-mbppplus-rapid-h4"
 }
 
 /// Where the recipe comes from, for errors, and its text. A file goes before a built-in recipe of the same name.
@@ -52,7 +96,7 @@ pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
             ConfigError::Unreadable {
                 path: recipe.to_owned(),
                 reason: error.to_string(),
-                built_in: names.collect::<Vec<_>>().join(", ") + &meant,
+                built_in: listed() + &meant,
             }
         })
 }

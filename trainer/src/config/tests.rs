@@ -28,6 +28,92 @@ fn every_built_in_recipe_resolves() {
 }
 
 #[test]
+fn every_file_of_the_recipes_folder_is_built_in() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes");
+    let mut files = BTreeSet::new();
+    for folder in ["", "paper/"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            if let Some(name) = name.strip_suffix(".toml") {
+                files.insert(format!("{folder}{name}"));
+            }
+        }
+    }
+    let built_in: BTreeSet<String> = BUILT_IN
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    assert_eq!(files, built_in);
+}
+
+#[test]
+fn a_row_of_the_papers_tables_is_what_its_name_says() {
+    let rows = BUILT_IN
+        .iter()
+        .filter_map(|(name, _)| Some((name, name.strip_prefix("paper/")?)));
+    let mut found = 0;
+    for (name, row) in rows {
+        let config = load(name, &[]).unwrap();
+        let (model, algorithm) = row
+            .split_once(&format!("-{}-", config.data.dataset))
+            .unwrap();
+        assert!(
+            config.model.name.as_ref().unwrap().starts_with(model),
+            "{name}"
+        );
+        let a = &config.algorithm;
+        let (preset, h) = match algorithm.split_once("-h") {
+            Some((_, h)) => (Preset::RapidPaper, h.parse().unwrap()),
+            None if algorithm == "dapo" => (Preset::DapoPaper, 1),
+            None => (Preset::named(algorithm).unwrap(), 1),
+        };
+        assert_eq!((a.preset, a.h), (preset, h), "{name}");
+        let (completions, lr) = match (preset, config.data.dataset.as_str()) {
+            (Preset::Sft, _) => (96, 2e-5),
+            (_, "math") => (256, 1e-6),
+            _ => (32, 1e-6),
+        };
+        assert_eq!((a.n_step, config.optimiser.lr), (completions, lr), "{name}");
+        assert_eq!(
+            (config.run.epochs, config.sampling.max_tokens),
+            (Some(3), 2048),
+            "{name}"
+        );
+        found += 1;
+    }
+    assert_eq!(found, 39);
+}
+
+#[test]
+fn presets_bring_what_is_more_than_an_estimator() {
+    let dapo = set(&["algorithm.preset=dapo"]).unwrap();
+    assert_eq!(
+        (dapo.algorithm.dynamic_sampling, dapo.reward.overlong),
+        (9, 1.0)
+    );
+    let plain = set(&[
+        "algorithm.preset=dapo",
+        "algorithm.dynamic_sampling=0",
+        "reward.overlong=0",
+    ])
+    .unwrap();
+    assert_eq!(
+        (plain.algorithm.dynamic_sampling, plain.reward.overlong),
+        (0, 0.0)
+    );
+    assert_eq!(set(&["algorithm.preset=grpo"]).unwrap().algorithm.kl, 0.04);
+    let sft = set(&["algorithm.preset=sft", "data.teacher=t.jsonl"]).unwrap();
+    assert_eq!(
+        (
+            sft.algorithm.group_size,
+            sft.algorithm.n_step,
+            sft.algorithm.h
+        ),
+        (1, 96, 1)
+    );
+}
+
+#[test]
 fn without_a_word_the_settings_are_the_papers() {
     let config = with("").unwrap();
     assert_eq!(
@@ -80,6 +166,8 @@ fn the_table_of_keys_is_that_of_the_types() {
     let full = set(&[
         "data.stop=[\"x\"]",
         "data.train_limit=1",
+        "data.teacher=t.jsonl",
+        "algorithm.preset=sft",
         "eval.max_tokens=1",
         "eval.limit=1",
         "verifier.url=u",
@@ -197,8 +285,8 @@ fn training_refuses_cut_offs_and_what_this_version_does_not_have() {
     assert!(refusal(with("[sampling]\ntop_p = 0.95\n")).contains("under [eval]"));
     assert!(with("[eval]\ntop_p = 0.95\n").is_ok());
     assert_eq!(
-        refusal(set(&["algorithm.preset=grpo"])),
-        "`algorithm.preset`: this version has no `grpo`; it has rapid-paper, rapid-author, rapid-loo, pg, dapo-paper, grpo-clip"
+        refusal(set(&["algorithm.preset=ppo"])),
+        "`algorithm.preset`: this version has no `ppo`; it has rapid-paper, rapid-author, rapid-loo, pg, grpo, dapo-paper, dapo, grpo-clip, sft"
     );
     assert_eq!(
         refusal(set(&["algorithm.factor=w-clipped"])),
@@ -206,7 +294,7 @@ fn training_refuses_cut_offs_and_what_this_version_does_not_have() {
     );
     assert!(
         refusal(with("[algorithm]\nkl_beta = 0.04\n"))
-            .starts_with("`algorithm.kl_beta`: this version has no KL term")
+            .ends_with("from the starting model is `algorithm.kl`")
     );
 }
 
@@ -244,10 +332,54 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
             "eval.samples=4",
             "`eval.k`: Pass@8 cannot be estimated from 4 samples",
         ),
+        ("algorithm.kl=-1", "`algorithm.kl`: a weight below 0"),
+        (
+            "algorithm.adaptive_h=1",
+            "`algorithm.adaptive_h`: it is a share",
+        ),
+        (
+            "algorithm.adaptive_eta=-0.1",
+            "`algorithm.adaptive_eta`: it is a share",
+        ),
+        ("reward.correct=0", "`reward`: all of its weights are 0"),
+        (
+            "reward.overlong_margin=0",
+            "`reward.overlong_margin`: 0 is out of its range",
+        ),
+        (
+            "algorithm.preset=sft",
+            "`data.teacher`: the preset sft learns from a teacher's completions",
+        ),
+        (
+            "data.teacher=t.jsonl",
+            "`data.teacher`: only the preset sft learns",
+        ),
         ("engine.device=gpu", "`engine.device`: `gpu` is no device"),
         ("data.stop=[\"\"]", "`data.stop`: an empty text"),
     ] {
         let error = refusal(set(&[setting]));
+        assert!(error.starts_with(begins), "{setting}: {error}");
+    }
+    for (setting, begins) in [
+        (
+            "algorithm.h=2",
+            "`algorithm.h`: supervised fine-tuning draws nothing",
+        ),
+        (
+            "algorithm.group_size=4",
+            "`algorithm.group_size`: supervised",
+        ),
+        (
+            "algorithm.baseline=group",
+            "`algorithm.group_size`: a group of one",
+        ),
+        (
+            "algorithm.factor=w",
+            "`algorithm`: supervised fine-tuning has no behaviour",
+        ),
+    ] {
+        let sets = ["algorithm.preset=sft", "data.teacher=t.jsonl", setting];
+        let error = refusal(set(&sets));
         assert!(error.starts_with(begins), "{setting}: {error}");
     }
     assert!(

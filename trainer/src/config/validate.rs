@@ -1,6 +1,6 @@
 //! What no single key can be refused for: values out of range, and keys that do not go together.
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, Estimator, Preset};
 
 /// Refuses a configuration that cannot run, naming the key and the remedy.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
@@ -47,12 +47,14 @@ fn model_and_data(config: &Config) -> Result<(), ConfigError> {
 
 fn algorithm(config: &Config) -> Result<(), ConfigError> {
     let a = &config.algorithm;
-    if a.group_size < 2 {
+    positive("algorithm.group_size", a.group_size)?;
+    if a.group_size < 2 && (a.baseline.is_of_the_group() || a.divide_by_std) {
         return refuse(
             "algorithm.group_size",
             "a group of one has no baseline and no gradient; give at least 2",
         );
     }
+    teacher(config)?;
     positive("algorithm.n_step", a.n_step)?;
     positive("algorithm.h", a.h)?;
     if !a.n_step.is_multiple_of(a.group_size) {
@@ -83,6 +85,23 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
             "a ratio is clipped at 1 + ε above 1; give an ε above 0 (PPO has 0.2, DAPO 0.28)",
         );
     }
+    for (key, share) in [
+        ("algorithm.adaptive_eta", a.adaptive_eta),
+        ("algorithm.adaptive_h", a.adaptive_h),
+    ] {
+        if !(0.0..1.0).contains(&share) {
+            return refuse(
+                key,
+                "it is a share of a mini-batch's completions; give a number from 0 (off) to below 1, such as 0.5",
+            );
+        }
+    }
+    if a.kl < 0.0 {
+        return refuse(
+            "algorithm.kl",
+            "a weight below 0 would drive the policy away from the reference; give 0 (off) or more (GRPO has 0.04)",
+        );
+    }
     match (config.run.epochs, config.run.updates) {
         (Some(_), Some(_)) => refuse(
             "run.epochs",
@@ -97,8 +116,60 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
+/// What supervised fine-tuning asks for, and what nothing else can use.
+fn teacher(config: &Config) -> Result<(), ConfigError> {
+    let a = &config.algorithm;
+    match (a.preset == Preset::Sft, &config.data.teacher) {
+        (true, None) => {
+            return refuse(
+                "data.teacher",
+                "the preset sft learns from a teacher's completions, and none are given; write some with `rapid generate --dataset D --split train -n 5 --out FILE.jsonl`, and give the file",
+            );
+        }
+        (false, Some(_)) => {
+            return refuse(
+                "data.teacher",
+                "only the preset sft learns from given completions; set `algorithm.preset = \"sft\"`, or leave the key out",
+            );
+        }
+        _ => {}
+    }
+    if a.preset != Preset::Sft {
+        return Ok(());
+    }
+    for (key, given, needed) in [
+        ("algorithm.group_size", a.group_size, 1),
+        ("algorithm.h", a.h, 1),
+        ("algorithm.dynamic_sampling", a.dynamic_sampling, 0),
+    ] {
+        if given != needed {
+            return Err(ConfigError::Value {
+                key: key.into(),
+                reason: format!(
+                    "supervised fine-tuning draws nothing, so it is {needed} there; leave the key out"
+                ),
+            });
+        }
+    }
+    let plain = Preset::Sft.estimator();
+    if (Estimator {
+        eta: plain.eta,
+        clip_low: plain.clip_low,
+        clip_high: plain.clip_high,
+        kl: plain.kl,
+        ..a.estimator()
+    }) != plain
+    {
+        return refuse(
+            "algorithm",
+            "supervised fine-tuning has no behaviour policy to weigh against and no group to compare with: leave `factor`, `baseline`, `length_norm`, `divide_by_std` and `adaptive_eta` out",
+        );
+    }
+    Ok(())
+}
+
 fn numbers(config: &Config) -> Result<(), ConfigError> {
-    let o = &config.optimiser;
+    let (o, r) = (&config.optimiser, &config.reward);
     if config.sampling.temperature <= 0.0 {
         return refuse(
             "sampling.temperature",
@@ -133,6 +204,11 @@ fn numbers(config: &Config) -> Result<(), ConfigError> {
             (0.0..1.0).contains(&config.eval.min_p),
         ),
         (
+            "reward.overlong_margin",
+            r.overlong_margin,
+            r.overlong_margin > 0.0 && r.overlong_margin <= 1.0,
+        ),
+        (
             "verifier.max_masked",
             config.verifier.max_masked,
             (0.0..=1.0).contains(&config.verifier.max_masked),
@@ -147,6 +223,15 @@ fn numbers(config: &Config) -> Result<(), ConfigError> {
                 reason,
             });
         }
+    }
+    if [r.correct, r.share, r.format, r.length, r.overlong]
+        .iter()
+        .all(|weight| *weight == 0.0)
+    {
+        return refuse(
+            "reward",
+            "all of its weights are 0, so every completion would have the reward 0; leave `reward.correct` at 1",
+        );
     }
     if config.eval.samples > 0
         && let Some(k) = config

@@ -86,6 +86,18 @@ impl Schedule {
         done.div_ceil(self.updates_per_phase)
     }
 
+    /// `count` prompts to draw in the place of groups that a phase gives up, the `round`th time that it does so, from 0: in an order of their own, each at most once.
+    #[must_use]
+    pub fn reserve(&self, phase: usize, round: usize, count: usize) -> Vec<Slot> {
+        // Numbers that no epoch has, so that a prompt that was asked already is answered anew.
+        let epoch = usize::MAX / 2 + (phase << 16) + round;
+        seed::permutation(self.seed, epoch, self.tasks)
+            .into_iter()
+            .take(count)
+            .map(|prompt| Slot { epoch, prompt })
+            .collect()
+    }
+
     /// The phase of this number; its updates are empty from [`Schedule::phases`] on.
     #[must_use]
     pub fn phase(&self, index: usize) -> Phase {

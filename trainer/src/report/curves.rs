@@ -26,12 +26,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "Groups to learn from",
         note: "share of prompts with both right and wrong completions",
         unit: Unit::Share,
-        of: |step| {
-            let algo = &step.algo;
-            let groups =
-                algo.groups_right + algo.groups_wrong + algo.groups_mixed + algo.groups_left_out;
-            algo.groups_mixed as f64 / groups as f64
-        },
+        of: |step| step.groups.mixed as f64 / step.prompts as f64,
     },
     Quantity {
         title: "Loss",

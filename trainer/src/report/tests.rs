@@ -10,7 +10,7 @@ use super::{Comparison, RunData, write};
 use crate::algo::Metrics;
 use crate::eval::{self, Reading, Record};
 use crate::passk;
-use crate::run::record::{EvalRecord, SampleRecord, StepRecord, StepTimings};
+use crate::run::record::{EvalRecord, GroupCounts, SampleRecord, StepRecord, StepTimings};
 
 /// What a model under training might write to break a page.
 const HOSTILE: &str = "</pre><script src=//evil.example></script>\u{202e}\u{0}\" onload='x'&lt;";
@@ -86,10 +86,15 @@ fn step(step: usize) -> StepRecord {
         phase_updates: 2,
         epoch: 0,
         prompts: 16,
+        groups: GroupCounts {
+            mixed: 5,
+            wrong: 11,
+            ..GroupCounts::default()
+        },
+        dropped: 0,
+        terms: BTreeMap::new(),
         algo: Metrics {
             judged: 128,
-            groups_mixed: 5,
-            groups_wrong: 11,
             reward: 0.02 * step as f64,
             loss: -0.1,
             ess: 100.0,

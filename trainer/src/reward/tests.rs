@@ -270,47 +270,27 @@ fn pauses_grow_up_to_a_bound_and_differ_by_chance() {
 }
 
 #[tokio::test]
-async fn a_recipe_may_ask_for_the_share_of_tests_passed() {
-    let answer = |verdict: &str, passed: u32| {
-        let reward = f64::from(u8::from(verdict == "correct"));
-        json!({"id": "", "reward": reward, "verdict": verdict, "detail": {}, "passed": passed, "total": 4, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.1})
-    };
+async fn tests_are_counted_where_that_is_asked_for() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
     let server = Scripted::serve(move |_, items| {
         noted.lock().unwrap().push(items[0].all_tests);
-        let answers = items.iter().map(|item| {
-            let mut answer = match item.completion.as_str() {
-                "all" => answer("correct", 4),
-                "three" => answer("incorrect", 3),
-                "slow" => answer("timeout", 1),
-                "stops" => answer("incorrect", 4),
-                "none" => answer("incorrect", 0),
-                _ => judgement("", false),
-            };
-            answer["id"] = json!(item.id);
-            answer
-        });
-        Answer::Results(answers.collect())
+        Answer::Results(vec![
+            json!({"id": items[0].id, "reward": 0.0, "verdict": "incorrect", "detail": {}, "passed": 3, "total": 4, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.1}),
+        ])
     })
     .await;
-    let completions = ["all", "three", "slow", "stops", "none", "mathematics"];
-    for (reward, expected) in [
-        (config::Reward::All, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
-        (config::Reward::Share, [1.0, 0.75, 0.25, 0.75, 0.0, 0.0]),
+    let settings = verifier_settings(&server.url, 5);
+    for client in [
+        RewardClient::new(&settings),
+        RewardClient::counting_tests(&settings),
     ] {
-        let settings = config::Verifier {
-            reward,
-            ..verifier_settings(&server.url, 5)
-        };
-        let judged = RewardClient::new(&settings)
-            .unwrap()
-            .judge(asks(&completions))
-            .await
-            .unwrap();
-        assert_eq!(rewards(&judged), expected.map(Some), "{reward:?}");
+        let client = client.unwrap();
+        let judged = client.judge(asks(&["three"])).await.unwrap();
+        assert_eq!(
+            (judged[0].reward, judged[0].passed, judged[0].total),
+            (Some(0.0), Some(3), Some(4))
+        );
     }
-    let mut asked = asked.lock().unwrap().clone();
-    asked.dedup();
-    assert_eq!(asked, [false, true]);
+    assert_eq!(*asked.lock().unwrap(), [false, true]);
 }

@@ -4,21 +4,21 @@ use std::time::Instant;
 
 use engine::StepReport;
 
+use super::draw::Drawn;
 use super::evaluation::best;
 use super::record::{EvalRecord, StepRecord, StepTimings};
 use super::update::{self, Place, Recipe};
 use super::{Ended, Job, Log, TrainError, checkpoint, store};
 use crate::data::{Asking, Phase, Schedule};
 use crate::eval;
-use crate::rollout::{self, Drawing, Query, Rollout, RolloutError, SampledGroup};
-use crate::seed;
+use crate::rollout::{Drawing, SampledGroup};
 
 /// A run under way.
 pub(super) struct Run {
     pub(super) job: Job,
     pub(super) schedule: Schedule,
     recipe: Recipe,
-    drawing: Drawing,
+    pub(super) drawing: Drawing,
     pub(super) evaluation: eval::Settings,
     /// Updates done.
     pub(super) step: usize,
@@ -34,7 +34,11 @@ pub(super) struct Run {
 impl Run {
     /// Loads the newest checkpoint, where there is one, and cuts the folder's files back to it.
     pub(super) fn take_up(mut job: Job) -> Result<Self, TrainError> {
-        let schedule = Schedule::new(&job.config, job.prompts.train.len());
+        let things = match &job.lessons {
+            Some(lessons) => lessons.len(),
+            None => job.prompts.train.len(),
+        };
+        let schedule = Schedule::new(&job.config, things);
         let step = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
         job.folder.cut_back(step)?;
         store::cut_back_dumps(&job.folder, schedule.phases_begun(step), step);
@@ -81,27 +85,34 @@ impl Run {
         if !self.evaluate().await? {
             return Ok(Ended::Interrupted);
         }
+        // The update before which the samples at hand were found out of date.
+        let mut stale = None;
         while self.step < self.schedule.updates() {
             let phase = self.schedule.phase(self.schedule.phase_of(self.step));
-            let Some(rollout) = self.samples_of(&phase).await? else {
+            let from = self.step - phase.first_update;
+            let anew = stale.take() == Some(self.step);
+            let Some(drawn) = self.samples_of(&phase, from, anew).await? else {
                 return Ok(Ended::Interrupted);
             };
             let mut timings = StepTimings {
-                inference: rollout.inference.as_secs_f64(),
-                verify: rollout.verify.as_secs_f64(),
-                sampled_tokens: tokens(&rollout.groups),
+                inference: drawn.inference.as_secs_f64(),
+                verify: drawn.verify.as_secs_f64(),
+                sampled_tokens: tokens(&drawn.groups),
                 ..StepTimings::default()
             };
             while self.step < phase.first_update + phase.updates.len() {
                 if self.job.stop.requested() {
                     return Ok(Ended::Interrupted);
                 }
-                let timings = if self.step == phase.first_update {
+                let timings = if self.step == phase.first_update + drawn.from {
                     std::mem::take(&mut timings)
                 } else {
                     StepTimings::default()
                 };
-                self.update(&phase, &rollout, timings)?;
+                if !self.update(&phase, &drawn, timings)? {
+                    stale = Some(self.step);
+                    break;
+                }
                 if !self.evaluate().await? {
                     return Ok(Ended::Interrupted);
                 }
@@ -110,111 +121,47 @@ impl Run {
         Ok(Ended::Finished)
     }
 
-    /// The phase's samples: from disk where they are there, else drawn and judged now. `None` where the end was asked for meanwhile.
-    async fn samples_of(&mut self, phase: &Phase) -> Result<Option<Rollout>, TrainError> {
-        let rollout = match store::load(&self.job.folder, phase, &self.job.prompts.train) {
-            Some(rollout) => rollout,
-            // The policy that drew this phase's samples is gone.
-            None if self.step > phase.first_update => {
-                return Err(store::missing(&self.job.folder, phase));
-            }
-            None => match self.draw(phase).await? {
-                Some(rollout) => rollout,
-                None => return Ok(None),
-            },
-        };
-        store::dump_phase(&self.job.folder, phase.index, &rollout.groups)?;
-        Ok(Some(rollout))
-    }
-
-    async fn draw(&mut self, phase: &Phase) -> Result<Option<Rollout>, TrainError> {
-        let run_seed = self.job.config.run.seed;
-        let queries: Vec<Query> = phase
-            .slots()
-            .map(|slot| {
-                let prompt = self.job.prompts.train[slot.prompt].clone();
-                let seeds = (0..self.job.config.algorithm.group_size)
-                    .map(|sample| seed::of_sample(run_seed, slot.epoch, &prompt.task.id, sample))
-                    .collect();
-                Query { prompt, seeds }
-            })
-            .collect();
-        let what = format!("phase {}/{}", phase.index + 1, self.schedule.phases());
-        let progress = &mut self.job.progress;
-        let mut watch = |tally: &rollout::Tally| progress.sampling(&what, tally);
-        let drawn = rollout::collect(
-            &self.job.policy,
-            &self.job.rewards,
-            &queries,
-            &self.drawing,
-            &self.job.stop,
-            &mut watch,
-        )
-        .await;
-        let rollout = match drawn {
-            Ok(rollout) => rollout,
-            Err(RolloutError::Stopped) => return Ok(None),
-            Err(error) => return Err(TrainError::Rollout(error)),
-        };
-        self.check_masked(phase, &rollout)?;
-        store::save(&self.job.folder, phase, &rollout)?;
-        Ok(Some(rollout))
-    }
-
-    fn check_masked(&self, phase: &Phase, rollout: &Rollout) -> Result<(), TrainError> {
-        let all = rollout.groups.iter().map(|group| group.samples.len()).sum();
-        let masked: Vec<_> = rollout
-            .groups
-            .iter()
-            .flat_map(|group| &group.samples)
-            .filter(|sample| sample.judged.reward.is_none())
-            .collect();
-        let limit = self.job.config.verifier.max_masked;
-        if let Some(last) = masked.last()
-            && masked.len() as f64 > limit * all as f64
-        {
-            let reason = last.judged.detail.to_string();
-            return Err(TrainError::Masked {
-                phase: phase.index,
-                masked: masked.len(),
-                all,
-                limit,
-                reason,
-            });
-        }
-        Ok(())
-    }
-
-    /// One update, its lines, and a checkpoint where one is due.
+    /// One update, its lines, and a checkpoint where one is due. False where the samples are too far from the policy, and nothing was done.
     fn update(
         &mut self,
         phase: &Phase,
-        rollout: &Rollout,
+        drawn: &Drawn,
         mut timings: StepTimings,
-    ) -> Result<(), TrainError> {
+    ) -> Result<bool, TrainError> {
         let number = self.step - phase.first_update;
-        let before: usize = phase.updates[..number].iter().map(Vec::len).sum();
-        let slots = &phase.updates[number];
-        let groups = &rollout.groups[before..before + slots.len()];
+        let groups = drawn.of_update(phase, number);
         let place = Place {
             step: self.step + 1,
             phase: phase.index,
             update: number,
             phase_updates: phase.updates.len(),
-            epoch: slots.last().map_or(0, |slot| slot.epoch),
+            epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
+            fresh: number == drawn.from,
+            dropped: if number == drawn.from {
+                drawn.dropped
+            } else {
+                0
+            },
         };
         self.job.progress.updating(self.step);
         let policy = self.job.policy.clone();
-        let (record, report) = tokio::task::block_in_place(|| {
+        let outcome = tokio::task::block_in_place(|| {
             update::update(policy.as_ref(), self.recipe, groups, place)
         })?;
+        let Some((record, report)) = outcome else {
+            self.job.progress.say(&format!(
+                "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are drawn anew",
+                phase.index + 1
+            ));
+            return Ok(false);
+        };
         self.step += 1;
         self.note(&record, &report, groups, &mut timings)?;
         let every = self.job.config.run.checkpoint_every;
         if every > 0 && self.step.is_multiple_of(every) {
             self.checkpoint()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     fn note(

@@ -47,6 +47,14 @@ pub enum TrainError {
         /// Why one of them has none.
         reason: String,
     },
+    /// A teacher's completions cannot be used.
+    #[error("the teacher's file {path}: {reason}")]
+    Teacher {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and the remedy.
+        reason: String,
+    },
     /// A run is there already.
     #[error(
         "{0} holds a run already: continue it with `rapid train --resume {0}`, or give another folder with --out"

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use datasets::fetch::{self, Kind};
 use engine::Engine;
 
-use super::{Job, Progress, RunFolder, Summary, TrainError, train};
-use crate::config::{self, Config, ConfigError};
+use super::{Job, Progress, RunFolder, Summary, TrainError, teacher, train};
+use crate::config::{self, Config, ConfigError, Factor};
 use crate::data::{self, Prompts};
 use crate::policy::Policy;
 use crate::reward::RewardClient;
@@ -103,7 +103,7 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
         data_dir,
         target,
         stop,
-        progress,
+        mut progress,
     } = launch;
     if let Target::New(root) = &target
         && root.join("config.toml").exists()
@@ -112,13 +112,24 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
     }
     let dataset = data::open(&config, data_dir.as_deref())?;
     let model = locate_model(&config.model)?;
-    let rewards = RewardClient::new(&config.verifier)?;
+    let rewards = if config.reward.share == 0.0 {
+        RewardClient::new(&config.verifier)?
+    } else {
+        RewardClient::counting_tests(&config.verifier)?
+    };
     rewards.start(&config.data.dataset, &dataset).await?;
     progress.say(config.to_toml().trim_end());
     let options = config.engine_options()?;
-    let engine = tokio::task::block_in_place(|| Engine::open(&model, options))?;
+    let open = || tokio::task::block_in_place(|| Engine::open(&model, options.clone()));
+    let engine = open()?;
     progress.say(&describe(&model, &engine));
     let policy: Arc<dyn Policy> = Arc::new(engine);
+    let reference: Option<Arc<dyn Policy>> = if config.algorithm.kl > 0.0 {
+        progress.say("the divergence from this model is part of the loss, so a second copy of its weights stays as it is");
+        Some(Arc::new(open()?))
+    } else {
+        None
+    };
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
     warn(&progress, &config, &prompts);
     let folder = match &target {
@@ -129,9 +140,20 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
             folder
         }
     };
+    let lessons = teacher::lessons(
+        &config,
+        policy.as_ref(),
+        &rewards,
+        &prompts.train,
+        &folder,
+        &mut progress,
+    )
+    .await?;
     train(Job {
         config,
         policy,
+        reference,
+        lessons,
         rewards,
         prompts,
         folder,
@@ -154,6 +176,12 @@ fn describe(model: &Path, engine: &Engine) -> String {
 }
 
 fn warn(progress: &Progress, config: &Config, prompts: &Prompts) {
+    if config.algorithm.factor == Factor::One && config.algorithm.h > 1 {
+        progress.say(&format!(
+            "warning: `algorithm.h` is {}, but the factor `one` does nothing against stale samples, so all updates of a phase but its first are biased; set `algorithm.h = 1`, or take another preset, such as rapid-paper",
+            config.algorithm.h
+        ));
+    }
     if prompts.left_out > 0 {
         progress.say(&format!("warning: {} training tasks are left out, since their prompts are too long (`data.max_prompt_tokens` is {})", prompts.left_out, config.data.max_prompt_tokens));
     }

@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod course;
+mod draw;
 mod error;
 mod evaluation;
 mod folder;
@@ -14,6 +15,7 @@ mod plan;
 mod progress;
 pub mod record;
 mod store;
+mod teacher;
 mod update;
 
 use std::path::PathBuf;
@@ -33,6 +35,7 @@ pub use launch::{Launch, Target, launch, locate_model, resume_config};
 pub use plan::Plan;
 pub use progress::Progress;
 use record::EvalRecord;
+pub use teacher::Lesson;
 
 /// Everything that a run works with.
 pub struct Job {
@@ -40,6 +43,10 @@ pub struct Job {
     pub config: Config,
     /// The model, as its files have it; a continued run's state is loaded into it.
     pub policy: Arc<dyn Policy>,
+    /// The frozen model that training began with, where a divergence from it is asked for.
+    pub reference: Option<Arc<dyn Policy>>,
+    /// What a teacher wrote and the verifier found right, where that is learnt from.
+    pub lessons: Option<Vec<Lesson>>,
     /// Where rewards come from.
     pub rewards: RewardClient,
     /// The tasks.

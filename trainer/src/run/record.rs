@@ -25,9 +25,18 @@ pub struct StepRecord {
     pub epoch: usize,
     /// Prompts of the mini-batch; only the last one may have fewer.
     pub prompts: usize,
-    /// Rewards by group, loss, staleness, effective sample size.
+    /// Groups by their verdicts.
+    #[serde(flatten)]
+    pub groups: GroupCounts,
+    /// Groups that were drawn besides in this phase and given up, since they were all right or all wrong; with the phase's first update.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: usize,
+    /// Rewards, loss, staleness, effective sample size.
     #[serde(flatten)]
     pub algo: Metrics,
+    /// The mean of each term of the rewards, where they are more than the verifier's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub terms: BTreeMap<String, f64>,
     /// Pass@k of the training samples, for k = 1, 2, 4, … up to G.
     pub pass_at: BTreeMap<usize, f64>,
     /// Global gradient norm before clipping.
@@ -42,6 +51,46 @@ pub struct StepRecord {
     pub truncated: f64,
     /// Learning rate of this update.
     pub lr: f64,
+}
+
+/// The groups of a mini-batch with at least one verdict, by what the verifier says of their completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GroupCounts {
+    /// All right.
+    #[serde(rename = "groups_right")]
+    pub right: usize,
+    /// All wrong.
+    #[serde(rename = "groups_wrong")]
+    pub wrong: usize,
+    /// Some right and some wrong: those that a group baseline learns from.
+    #[serde(rename = "groups_mixed")]
+    pub mixed: usize,
+}
+
+impl GroupCounts {
+    /// Those of a mini-batch.
+    #[must_use]
+    pub fn of(groups: &[SampledGroup]) -> Self {
+        let mut all = Self::default();
+        for group in groups {
+            let counts = counts(group);
+            match counts.correct {
+                _ if counts.judged == 0 => {}
+                0 => all.wrong += 1,
+                right if right == counts.judged => all.right += 1,
+                _ => all.mixed += 1,
+            }
+        }
+        all
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A line of `timings.jsonl`: seconds of one update. Those of inference and judging stand with the first update of a phase.

@@ -72,6 +72,8 @@ fn job(
         })
         .unwrap(),
         prompts: prompts(policy.as_ref()),
+        reference: None,
+        lessons: None,
         policy,
         folder,
         stop: stop.clone(),
@@ -525,3 +527,5 @@ fn a_plan_counts_what_the_run_will_do() {
     at most 2 checkpoints on disk (each: the model's weights, and weights and moments in f32)
     ");
 }
+
+mod algorithms;

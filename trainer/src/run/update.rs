@@ -3,28 +3,44 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{AdamW, Finish, Group, Objective, StepReport, TokenStats};
+use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
 use super::TrainError;
-use super::record::{StepRecord, counts};
+use super::draw::tokens_of;
+use super::record::{GroupCounts, StepRecord, counts};
 use crate::algo::{self, Estimator, Gradient};
-use crate::config::{Config, Optimiser};
+use crate::config::{Config, Optimiser, Reward};
 use crate::policy::Policy;
+use crate::reward::{self, Terms};
 use crate::rollout::{Sample, SampledGroup};
 
 /// What an update needs besides its samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Recipe {
     pub(super) estimator: Estimator,
+    /// Least effective sample size, as a share of N.
+    pub(super) least_ess: f64,
+    pub(super) reward: Reward,
     pub(super) max_tokens: usize,
     pub(super) temperature: f32,
     pub(super) adamw: AdamW,
 }
 
 impl Recipe {
+    fn terms(&self, sample: &Sample) -> Option<Terms> {
+        Terms::of(
+            &sample.judged,
+            sample.tokens.len(),
+            self.max_tokens,
+            &self.reward,
+        )
+    }
+
     pub(super) fn of(config: &Config) -> Self {
         Self {
             estimator: config.algorithm.estimator(),
+            least_ess: config.algorithm.adaptive_h,
+            reward: config.reward,
             max_tokens: config.sampling.max_tokens,
             temperature: config.sampling.temperature as f32,
             adamw: adamw(&config.optimiser),
@@ -55,57 +71,70 @@ pub(super) struct Place {
     pub(super) update: usize,
     pub(super) phase_updates: usize,
     pub(super) epoch: usize,
+    /// Whether its samples were drawn by the policy as it is, or as good as.
+    pub(super) fresh: bool,
+    /// As in [`StepRecord::dropped`].
+    pub(super) dropped: usize,
 }
 
-/// Updates the policy on the groups of a mini-batch. Blocks.
+/// What the objective made of the engine's numbers.
+#[derive(Default)]
+enum Seen {
+    #[default]
+    Nothing,
+    /// The samples are too far from the policy.
+    Stale,
+    Made(Box<Gradient>),
+}
+
+/// Updates the policy on the groups of a mini-batch. Blocks. `None` where the samples are too far from the policy: then nothing was done.
 pub(super) fn update(
     policy: &dyn Policy,
     recipe: Recipe,
     groups: &[SampledGroup],
     place: Place,
-) -> Result<(StepRecord, StepReport), TrainError> {
-    let made = Arc::new(Mutex::new(None));
+) -> Result<Option<(StepRecord, StepReport)>, TrainError> {
+    let seen = Arc::new(Mutex::new(Seen::Nothing));
     let report = policy.step(
-        tokens_of(groups),
+        groups.iter().map(tokens_of).collect(),
         recipe.temperature,
-        objective(recipe, groups, made.clone()),
+        objective(recipe, groups, place.fresh, Arc::clone(&seen)),
         recipe.adamw,
-    )?;
-    let gradient: Option<Gradient> = made.lock().unwrap_or_else(PoisonError::into_inner).take();
+    );
+    let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+    let gradient = match seen {
+        Seen::Stale => return Ok(None),
+        Seen::Made(gradient) => Some(gradient),
+        Seen::Nothing => None,
+    };
+    let report = report?;
     let gradient = gradient.ok_or_else(|| engine::EngineError::Numeric("the engine made an update without asking for its objective; this is a fault of the program".into()))?;
     let record = record(recipe, groups, place, &gradient, &report);
-    Ok((record, report))
+    Ok(Some((record, report)))
 }
 
-fn tokens_of(groups: &[SampledGroup]) -> Vec<Group> {
-    groups
-        .iter()
-        .map(|group| Group {
-            prompt: group.prompt.tokens.clone(),
-            completions: group
-                .samples
-                .iter()
-                .map(|sample| sample.tokens.clone())
-                .collect(),
-        })
-        .collect()
+/// What the objective needs of a sample.
+struct Drawn {
+    behaviour: Vec<f32>,
+    reference: Option<Vec<f32>>,
+    reward: Option<f64>,
 }
 
-/// The gradient as the engine asks for it; what was made of the numbers stays in `made`.
+/// The gradient as the engine asks for it; what was made of the numbers stays in `seen`.
 fn objective(
     recipe: Recipe,
     groups: &[SampledGroup],
-    made: Arc<Mutex<Option<Gradient>>>,
+    fresh: bool,
+    seen: Arc<Mutex<Seen>>,
 ) -> Objective {
-    let drawn: Vec<Vec<(Vec<f32>, Option<f64>)>> = groups
+    let drawn = |sample: &Sample| Drawn {
+        behaviour: sample.logp.clone(),
+        reference: Some(sample.reference.clone()).filter(|logp| !logp.is_empty()),
+        reward: recipe.terms(sample).map(|terms| terms.sum(&recipe.reward)),
+    };
+    let drawn: Vec<Vec<Drawn>> = groups
         .iter()
-        .map(|group| {
-            group
-                .samples
-                .iter()
-                .map(|sample| (sample.logp.clone(), sample.judged.reward))
-                .collect()
-        })
+        .map(|group| group.samples.iter().map(drawn).collect())
         .collect();
     Box::new(move |stats: &[TokenStats]| {
         let expected: usize = drawn.iter().map(Vec::len).sum();
@@ -122,18 +151,30 @@ fn objective(
                 group
                     .iter()
                     .zip(stats.by_ref())
-                    .map(|((behaviour, reward), stats)| algo::Sample {
+                    .map(|(drawn, stats)| algo::Sample {
                         new: &stats.logp,
-                        behaviour,
-                        reward: *reward,
+                        // What nobody drew has no behaviour policy but this one.
+                        behaviour: if drawn.behaviour.is_empty() {
+                            &stats.logp
+                        } else {
+                            &drawn.behaviour
+                        },
+                        reference: drawn.reference.as_deref(),
+                        reward: drawn.reward,
                     })
                     .collect()
             })
             .collect();
         let gradient = algo::gradient(&recipe.estimator, &groups, recipe.max_tokens)
             .map_err(|error| error.to_string())?;
+        let metrics = &gradient.metrics;
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !fresh && metrics.ess < recipe.least_ess * metrics.judged as f64 {
+            *seen = Seen::Stale;
+            return Err("the samples are too far from the policy".into());
+        }
         let dlogp = gradient.dlogp.clone();
-        *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(gradient);
+        *seen = Seen::Made(Box::new(gradient));
         Ok(dlogp)
     })
 }
@@ -161,7 +202,15 @@ fn record(
         phase_updates: place.phase_updates,
         epoch: place.epoch,
         prompts: groups.len(),
+        groups: GroupCounts::of(groups),
+        dropped: place.dropped,
         algo: gradient.metrics,
+        terms: reward::means(
+            &samples()
+                .filter_map(|sample| recipe.terms(sample))
+                .collect::<Vec<_>>(),
+            &recipe.reward,
+        ),
         pass_at: pass_at(groups),
         grad_norm: report.grad_norm,
         entropy: entropies().map(|entropy| f64::from(*entropy)).sum::<f64>()

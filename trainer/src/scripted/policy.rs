@@ -116,6 +116,45 @@ fn draw(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u32>, Vec<f
     (tokens, logps)
 }
 
+fn sequences(groups: &[Group]) -> Vec<(&[u32], &Vec<u32>)> {
+    groups
+        .iter()
+        .flat_map(|group| {
+            group
+                .completions
+                .iter()
+                .map(|completion| (&*group.prompt, completion))
+        })
+        .collect()
+}
+
+fn row(state: &State, prompt: &[u32], position: usize, temperature: f32) -> [f64; LETTERS] {
+    let from = at(prompt, position);
+    log_softmax(&state.weights[from..from + LETTERS], temperature)
+}
+
+fn stats(state: &State, groups: &[Group], temperature: f32) -> Vec<TokenStats> {
+    sequences(groups)
+        .iter()
+        .map(|(prompt, tokens)| {
+            let all: Vec<_> = (0..tokens.len())
+                .map(|position| row(state, prompt, position, temperature))
+                .collect();
+            TokenStats {
+                logp: all
+                    .iter()
+                    .zip(tokens.iter())
+                    .map(|(row, token)| row[*token as usize] as f32)
+                    .collect(),
+                entropy: all
+                    .iter()
+                    .map(|row| -row.iter().map(|l| l * l.exp()).sum::<f64>() as f32)
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
 impl Policy for Toy {
     fn generate(
         &self,
@@ -158,6 +197,10 @@ impl Policy for Toy {
         receiver
     }
 
+    fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError> {
+        Ok(stats(&self.state.lock().unwrap(), &groups, temperature))
+    }
+
     fn step(
         &self,
         groups: Vec<Group>,
@@ -169,43 +212,13 @@ impl Policy for Toy {
             return Err(EngineError::Numeric("scripted".into()));
         }
         let mut state = self.state.lock().unwrap();
-        let sequences: Vec<(&[u32], &Vec<u32>)> = groups
-            .iter()
-            .flat_map(|group| {
-                group
-                    .completions
-                    .iter()
-                    .map(|completion| (&*group.prompt, completion))
-            })
-            .collect();
-        let rows = |state: &State, prompt: &[u32], position: usize| {
-            let from = at(prompt, position);
-            log_softmax(&state.weights[from..from + LETTERS], temperature)
-        };
-        let stats: Vec<TokenStats> = sequences
-            .iter()
-            .map(|(prompt, tokens)| {
-                let all: Vec<_> = (0..tokens.len())
-                    .map(|position| rows(&state, prompt, position))
-                    .collect();
-                TokenStats {
-                    logp: all
-                        .iter()
-                        .zip(tokens.iter())
-                        .map(|(row, token)| row[*token as usize] as f32)
-                        .collect(),
-                    entropy: all
-                        .iter()
-                        .map(|row| -row.iter().map(|l| l * l.exp()).sum::<f64>() as f32)
-                        .collect(),
-                }
-            })
-            .collect();
+        let stats = stats(&state, &groups, temperature);
+        let sequences = sequences(&groups);
         let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
         let mut gradient = vec![0.0f64; SIZE];
         for ((prompt, tokens), dlogp) in sequences.iter().zip(&dlogp) {
             for (position, (token, d)) in tokens.iter().zip(dlogp).enumerate() {
-                let row = rows(&state, prompt, position);
+                let row = row(&state, prompt, position, temperature);
                 for (letter, logp) in row.iter().enumerate() {
                     let delta = f64::from(u8::from(letter == *token as usize));
                     gradient[at(prompt, position) + letter] +=

@@ -1,0 +1,133 @@
+//! What holds of every mini-batch and every choice of knobs.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn sample() -> impl Strategy<Value = Owned> {
+    let logp = -20.0f32..0.0;
+    (
+        prop::collection::vec((logp.clone(), logp.clone(), logp), 1..5),
+        prop::option::weighted(0.8, prop_oneof![Just(0.0), Just(1.0), 0.0..1.0]),
+    )
+        .prop_map(|(tokens, reward)| Owned {
+            new: tokens.iter().map(|token| token.0).collect(),
+            behaviour: tokens.iter().map(|token| token.1).collect(),
+            reference: tokens.iter().map(|token| token.2).collect(),
+            reward,
+        })
+}
+
+fn estimators() -> impl Strategy<Value = Estimator> {
+    (
+        prop::sample::select(&Factor::ALL[..]),
+        prop::sample::select(&Baseline::ALL[..]),
+        prop::sample::select(&LengthNorm::ALL[..]),
+        any::<bool>(),
+        prop::sample::select(&[0.0, 0.04][..]),
+        prop::sample::select(&[0.0, 0.5][..]),
+    )
+        .prop_map(
+            |(factor, baseline, length_norm, divide_by_std, kl, adaptive_eta)| Estimator {
+                factor,
+                baseline,
+                length_norm,
+                divide_by_std,
+                kl,
+                adaptive_eta,
+                ..PG
+            },
+        )
+}
+
+fn groups() -> impl Strategy<Value = Vec<Vec<Owned>>> {
+    prop::collection::vec(prop::collection::vec(sample(), 1..6), 1..5)
+}
+
+fn near(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .all(|(a, b)| (a - b).abs() <= 1e-5 * (a.abs() + b.abs()) + 1e-12)
+}
+
+proptest! {
+    #[test]
+    fn at_weight_one_rapid_paper_equals_pg_to_the_bit(mut groups in groups()) {
+        for sample in groups.iter_mut().flatten() {
+            sample.behaviour.clone_from(&sample.new);
+        }
+        prop_assert_eq!(run(&PAPER, &groups), run(&PG, &groups));
+    }
+
+    #[test]
+    fn permuting_groups_and_their_samples_permutes_the_gradient(groups in groups(), estimator in estimators()) {
+        let there = run(&estimator, &groups);
+        let turned: Vec<Vec<Owned>> = groups.iter().rev().map(|group| group.iter().rev().cloned().collect()).collect();
+        let mut back = run(&estimator, &turned);
+        back.dlogp.reverse();
+        for (a, b) in there.dlogp.iter().zip(&back.dlogp) {
+            prop_assert!(near(a, b), "{a:?} {b:?}");
+        }
+        prop_assert!(close(there.metrics.ess, back.metrics.ess) && close(there.metrics.ell_std, back.metrics.ell_std));
+    }
+
+    #[test]
+    fn masked_samples_change_nothing_but_their_count(groups in groups(), at in 0usize..5, estimator in estimators()) {
+        let before = run(&estimator, &groups);
+        let mut more = groups.clone();
+        let masked = one(&[-3.0, -1.0], &[-50.0, -2.0], None);
+        let place = at % (more[0].len() + 1);
+        more[0].insert(place, masked);
+        let mut after = run(&estimator, &more);
+        prop_assert_eq!(after.dlogp.remove(place), vec![0.0, 0.0]);
+        prop_assert_eq!(&before.dlogp, &after.dlogp);
+        after.metrics.masked -= 1;
+        prop_assert_eq!(before.metrics, after.metrics);
+    }
+
+    #[test]
+    fn shifting_all_rewards_leaves_pg_as_it_is(groups in groups(), shift in -3.0f64..3.0) {
+        let mut shifted = groups.clone();
+        for sample in shifted.iter_mut().flatten() {
+            sample.reward = sample.reward.map(|reward| reward + shift);
+        }
+        for (a, b) in run(&PG, &groups).dlogp.iter().zip(&run(&PG, &shifted).dlogp) {
+            prop_assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn a_mini_batch_is_the_weighted_sum_of_its_parts(groups in groups(), estimator in prop_oneof![Just(PAPER), Just(PG)]) {
+        let whole = run(&estimator, &groups);
+        let parts: Vec<Gradient> = groups.iter().map(|group| run(&estimator, std::slice::from_ref(group))).collect();
+        let scaled: Vec<Vec<f32>> = parts
+            .iter()
+            .flat_map(|part| {
+                let share = part.metrics.judged as f64 / whole.metrics.judged.max(1) as f64;
+                part.dlogp.iter().map(move |tokens| tokens.iter().map(|d| (f64::from(*d) * share) as f32).collect())
+            })
+            .collect();
+        for (a, b) in whole.dlogp.iter().zip(&scaled) {
+            prop_assert!(near(a, b), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn the_most_extreme_weights_give_finite_numbers(
+        ells in prop::collection::vec(prop_oneof![Just(-10_000.0f32), Just(10_000.0), Just(0.0), -50.0f32..50.0], 1..9),
+        rewards in prop::collection::vec(prop_oneof![Just(Some(0.0)), Just(Some(1.0)), Just(None)], 9),
+    ) {
+        let group: Vec<Owned> = ells.iter().zip(rewards).map(|(ell, reward)| one(&[-10_000.0 + ell.min(10_000.0)], &[-10_000.0], reward)).collect();
+        for preset in Preset::ALL {
+            let made = run(&preset.estimator(), std::slice::from_ref(&group));
+            prop_assert!(made.dlogp.iter().flatten().all(|d| d.is_finite()));
+            let m = made.metrics;
+            let saturated = group.iter().filter(|s| s.reward.is_some() && s.new[0] - s.behaviour[0] > 30.0).count();
+            prop_assert_eq!(m.saturated, saturated);
+            let numbers = [m.loss, m.reward, m.ell_mean, m.ell_std, m.stale_mean_log, m.stale_mean_abs_log, m.stale_abs_log_mean, m.clip_share, m.ess, m.kl_behaviour];
+            prop_assert!(numbers.iter().all(|x| x.is_finite()), "{m:?}");
+            prop_assert!(m.ess <= m.judged as f64 + 1e-6);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What a verdict is worth in training: a weighted sum of terms, each of which is logged by itself.
+
+use std::collections::BTreeMap;
+
+use verifier_api::Verdict;
+
+use super::Judged;
+use crate::config;
+
+/// The terms of one completion's reward, before their weights.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// The verifier's reward.
+    correct: f64,
+    /// The share of its tests that a program passes, which is 1 for a right one only.
+    share: f64,
+    /// 1 where there is an answer in the form that was asked for.
+    format: f64,
+    /// The completion's length, as a share of the most that it may have.
+    length: f64,
+    /// From 0 to −1 over the last tokens (DAPO, Yu et al. 2025, Eq. 13).
+    overlong: f64,
+}
+
+impl Terms {
+    /// Those of a completion of `tokens` tokens, of at most `max_tokens`; `None` where it has no verdict.
+    #[must_use]
+    pub fn of(
+        judged: &Judged,
+        tokens: usize,
+        max_tokens: usize,
+        settings: &config::Reward,
+    ) -> Option<Self> {
+        let correct = judged.reward?;
+        let share = match (judged.verdict, judged.passed, judged.total) {
+            (Verdict::Correct, ..) => correct,
+            // A program that stops behind its last test has passed them all and is wrong all the same.
+            (_, Some(passed), Some(total)) if total > 0 => {
+                f64::from(passed.min(total - 1)) / f64::from(total)
+            }
+            _ => correct,
+        };
+        let length = tokens as f64 / max_tokens.max(1) as f64;
+        Some(Self {
+            correct,
+            share,
+            format: f64::from(u8::from(judged.verdict != Verdict::Malformed)),
+            length,
+            overlong: ((1.0 - length) / settings.overlong_margin - 1.0).clamp(-1.0, 0.0),
+        })
+    }
+
+    /// Name, value and weight of each, as in a recipe.
+    fn weighted(self, settings: &config::Reward) -> [(&'static str, f64, f64); 5] {
+        [
+            ("correct", self.correct, settings.correct),
+            ("share", self.share, settings.share),
+            ("format", self.format, settings.format),
+            ("length", self.length, settings.length),
+            ("overlong", self.overlong, settings.overlong),
+        ]
+    }
+
+    /// The reward.
+    #[must_use]
+    pub fn sum(self, settings: &config::Reward) -> f64 {
+        self.weighted(settings)
+            .iter()
+            // A term without weight is no term, whatever it is worth.
+            .filter(|(_, _, weight)| *weight != 0.0)
+            .map(|(_, value, weight)| value * weight)
+            .sum()
+    }
+}
+
+/// The mean of each term that has a weight; nothing where the reward is the verifier's alone.
+#[must_use]
+pub fn means(terms: &[Terms], settings: &config::Reward) -> BTreeMap<String, f64> {
+    let mut means = BTreeMap::new();
+    for term in terms {
+        for (name, value, weight) in term.weighted(settings) {
+            if weight != 0.0 {
+                *means.entry(name.to_owned()).or_default() += value / terms.len() as f64;
+            }
+        }
+    }
+    if means.len() == 1 && means.contains_key("correct") {
+        means.clear();
+    }
+    means
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(verdict: Verdict, tests: Option<(u32, u32)>) -> Judged {
+        let reward = match verdict {
+            Verdict::Unavailable => None,
+            Verdict::Correct => Some(1.0),
+            _ => Some(0.0),
+        };
+        Judged {
+            reward,
+            verdict,
+            detail: serde_json::Value::Null,
+            passed: tests.map(|(passed, _)| passed),
+            total: tests.map(|(_, total)| total),
+        }
+    }
+
+    fn settings() -> config::Reward {
+        config::Reward::default()
+    }
+
+    #[test]
+    fn the_default_reward_is_the_verifiers() {
+        for verdict in [Verdict::Correct, Verdict::Incorrect, Verdict::Malformed] {
+            let judged = judged(verdict, Some((1, 4)));
+            let terms = Terms::of(&judged, 7, 8, &settings()).unwrap();
+            assert_eq!(Some(terms.sum(&settings())), judged.reward);
+            assert_eq!(means(&[terms], &settings()), BTreeMap::new());
+        }
+        assert_eq!(
+            Terms::of(&judged(Verdict::Unavailable, None), 7, 8, &settings()),
+            None
+        );
+    }
+
+    #[test]
+    fn the_share_of_tests_is_one_for_a_right_program_only() {
+        let settings = config::Reward {
+            correct: 0.0,
+            share: 1.0,
+            ..settings()
+        };
+        for (verdict, tests, share) in [
+            (Verdict::Correct, Some((4, 4)), 1.0),
+            (Verdict::Incorrect, Some((3, 4)), 0.75),
+            (Verdict::Timeout, Some((1, 4)), 0.25),
+            // It stopped behind its last test.
+            (Verdict::Incorrect, Some((4, 4)), 0.75),
+            (Verdict::Incorrect, Some((0, 4)), 0.0),
+            (Verdict::Incorrect, None, 0.0),
+            (Verdict::Correct, None, 1.0),
+        ] {
+            let terms = Terms::of(&judged(verdict, tests), 1, 8, &settings).unwrap();
+            assert_eq!(terms.sum(&settings), share, "{verdict:?} {tests:?}");
+        }
+    }
+
+    #[test]
+    fn nearly_too_long_is_punished_in_proportion() {
+        let settings = config::Reward {
+            overlong: 1.0,
+            ..settings()
+        };
+        let right = judged(Verdict::Correct, None);
+        for (tokens, reward) in [(1, 1.0), (80, 1.0), (90, 0.5), (95, 0.25), (100, 0.0)] {
+            let terms = Terms::of(&right, tokens, 100, &settings).unwrap();
+            assert!(
+                (terms.sum(&settings) - reward).abs() < 1e-12,
+                "{tokens}: {terms:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_term_with_a_weight_is_logged_by_itself() {
+        let settings = config::Reward {
+            format: 0.1,
+            length: -0.5,
+            ..settings()
+        };
+        let terms: Vec<Terms> = [
+            (Verdict::Correct, 2),
+            (Verdict::Malformed, 8),
+            (Verdict::Incorrect, 2),
+            (Verdict::Incorrect, 4),
+        ]
+        .map(|(verdict, tokens)| Terms::of(&judged(verdict, None), tokens, 8, &settings).unwrap())
+        .to_vec();
+        let means = means(&terms, &settings);
+        let expected = [("correct", 0.25), ("format", 0.75), ("length", 0.5)];
+        assert_eq!(
+            means,
+            expected.map(|(name, mean)| (name.to_owned(), mean)).into()
+        );
+        let sums: f64 = terms.iter().map(|term| term.sum(&settings)).sum();
+        assert!((sums / 4.0 - (0.25 + 0.1 * 0.75 - 0.5 * 0.5)).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,207 @@
+//! A phase's samples: drawn and judged, or a teacher's.
+
+use std::time::Duration;
+
+use engine::Group;
+
+use super::course::Run;
+use super::record::counts;
+use super::{TrainError, store};
+use crate::data::{Phase, Slot};
+use crate::rollout::{self, Query, Rollout, RolloutError, SampledGroup};
+use crate::seed;
+
+/// Samples of a phase's updates, from one of them on.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Drawn {
+    /// The number in the phase of the first update that they are for.
+    pub(super) from: usize,
+    /// Whole groups, one update's after the other.
+    pub(super) groups: Vec<SampledGroup>,
+    /// Groups that were drawn besides and given up, since they were all right or all wrong.
+    pub(super) dropped: usize,
+    /// Seconds of drawing.
+    pub(super) inference: Duration,
+    /// Seconds of judging beyond the drawing.
+    pub(super) verify: Duration,
+}
+
+impl Drawn {
+    /// The groups of the phase's update of this number.
+    pub(super) fn of_update(&self, phase: &Phase, number: usize) -> &[SampledGroup] {
+        let before = phase.updates[self.from..number].iter().map(Vec::len).sum();
+        &self.groups[before..][..phase.updates[number].len()]
+    }
+}
+
+impl Run {
+    /// The samples of a phase from its update `from` on: a teacher's, or those on disk, or drawn and judged now. `None` where the end was asked for meanwhile.
+    /// With `anew`, what is on disk was found to be out of date.
+    pub(super) async fn samples_of(
+        &mut self,
+        phase: &Phase,
+        from: usize,
+        anew: bool,
+    ) -> Result<Option<Drawn>, TrainError> {
+        if let Some(lessons) = &self.job.lessons {
+            let groups = phase
+                .slots()
+                .map(|slot| lessons[slot.prompt].group())
+                .collect();
+            return Ok(Some(Drawn {
+                from: 0,
+                groups,
+                dropped: 0,
+                inference: Duration::ZERO,
+                verify: Duration::ZERO,
+            }));
+        }
+        let stored = store::load(&self.job.folder, phase, from, &self.job.prompts.train)
+            .filter(|drawn| !anew || drawn.from == from);
+        let drawn = match stored {
+            Some(drawn) => drawn,
+            // The policy that drew this phase's samples is gone.
+            None if from > 0 && !anew => return Err(store::missing(&self.job.folder, phase)),
+            None => match self.draw(phase, from).await? {
+                Some(drawn) => drawn,
+                None => return Ok(None),
+            },
+        };
+        store::dump_phase(&self.job.folder, phase.index, &drawn)?;
+        Ok(Some(drawn))
+    }
+
+    async fn draw(&mut self, phase: &Phase, from: usize) -> Result<Option<Drawn>, TrainError> {
+        let slots: Vec<Slot> = phase.updates[from..].iter().flatten().copied().collect();
+        let Some(rollout) = self.collect(phase, &slots).await? else {
+            return Ok(None);
+        };
+        let mut drawn = Drawn {
+            from,
+            groups: rollout.groups,
+            dropped: 0,
+            inference: rollout.inference,
+            verify: rollout.verify,
+        };
+        for round in 0..self.job.config.algorithm.dynamic_sampling {
+            let idle: Vec<usize> = (0..drawn.groups.len())
+                .filter(|at| says_nothing(&drawn.groups[*at]))
+                .collect();
+            // A redrawn rest of a phase takes prompts that its first draw has not had.
+            let round = (from << 8) + round;
+            let slots = self.schedule.reserve(phase.index, round, idle.len());
+            if slots.is_empty() {
+                break;
+            }
+            let Some(more) = self.collect(phase, &slots).await? else {
+                return Ok(None);
+            };
+            drawn.inference += more.inference;
+            drawn.verify += more.verify;
+            drawn.dropped += more.groups.len();
+            let better = more.groups.into_iter().filter(|group| !says_nothing(group));
+            for (at, group) in idle.into_iter().zip(better) {
+                drawn.groups[at] = group;
+            }
+        }
+        self.score_by_reference(&mut drawn.groups)?;
+        store::save(&self.job.folder, phase, &drawn)?;
+        Ok(Some(drawn))
+    }
+
+    /// Draws and judges completions of each slot's prompt.
+    async fn collect(
+        &mut self,
+        phase: &Phase,
+        slots: &[Slot],
+    ) -> Result<Option<Rollout>, TrainError> {
+        let run_seed = self.job.config.run.seed;
+        let queries: Vec<Query> = slots
+            .iter()
+            .map(|slot| {
+                let prompt = self.job.prompts.train[slot.prompt].clone();
+                let seeds = (0..self.job.config.algorithm.group_size)
+                    .map(|sample| seed::of_sample(run_seed, slot.epoch, &prompt.task.id, sample))
+                    .collect();
+                Query { prompt, seeds }
+            })
+            .collect();
+        let what = format!("phase {}/{}", phase.index + 1, self.schedule.phases());
+        let progress = &mut self.job.progress;
+        let mut watch = |tally: &rollout::Tally| progress.sampling(&what, tally);
+        let drawn = rollout::collect(
+            &self.job.policy,
+            &self.job.rewards,
+            &queries,
+            &self.drawing,
+            &self.job.stop,
+            &mut watch,
+        )
+        .await;
+        match drawn {
+            Ok(rollout) => {
+                self.check_masked(phase, &rollout)?;
+                Ok(Some(rollout))
+            }
+            Err(RolloutError::Stopped) => Ok(None),
+            Err(error) => Err(TrainError::Rollout(error)),
+        }
+    }
+
+    fn check_masked(&self, phase: &Phase, rollout: &Rollout) -> Result<(), TrainError> {
+        let all = rollout.groups.iter().map(|group| group.samples.len()).sum();
+        let masked: Vec<_> = rollout
+            .groups
+            .iter()
+            .flat_map(|group| &group.samples)
+            .filter(|sample| sample.judged.reward.is_none())
+            .collect();
+        let limit = self.job.config.verifier.max_masked;
+        if let Some(last) = masked.last()
+            && masked.len() as f64 > limit * all as f64
+        {
+            let reason = last.judged.detail.to_string();
+            return Err(TrainError::Masked {
+                phase: phase.index,
+                masked: masked.len(),
+                all,
+                limit,
+                reason,
+            });
+        }
+        Ok(())
+    }
+
+    /// Where a divergence from the reference policy is asked for, its log-probabilities.
+    fn score_by_reference(&self, groups: &mut [SampledGroup]) -> Result<(), TrainError> {
+        let Some(reference) = &self.job.reference else {
+            return Ok(());
+        };
+        let temperature = self.job.config.sampling.temperature as f32;
+        let tokens = groups.iter().map(tokens_of).collect();
+        let scores = tokio::task::block_in_place(|| reference.score(tokens, temperature))?;
+        let samples = groups.iter_mut().flat_map(|group| &mut group.samples);
+        for (sample, score) in samples.zip(scores) {
+            sample.reference = score.logp;
+        }
+        Ok(())
+    }
+}
+
+/// A group's tokens, as the engine takes them.
+pub(super) fn tokens_of(group: &SampledGroup) -> Group {
+    Group {
+        prompt: group.prompt.tokens.clone(),
+        completions: group
+            .samples
+            .iter()
+            .map(|sample| sample.tokens.clone())
+            .collect(),
+    }
+}
+
+/// Whether a group is all right or all wrong.
+fn says_nothing(group: &SampledGroup) -> bool {
+    let counts = counts(group);
+    counts.correct == 0 || counts.correct == counts.judged
+}

@@ -1,0 +1,264 @@
+//! What supervised fine-tuning learns from: a teacher's completions, of which the verifier finds those that are right.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine::Finish;
+use serde::{Deserialize, Serialize};
+use verifier_api::Verdict;
+
+use super::folder::{RunFolder, write_aside};
+use super::{Progress, TrainError};
+use crate::config::Config;
+use crate::data::{Asking, Prompt};
+use crate::policy::Policy;
+use crate::reward::{Ask, Judged, RewardClient};
+use crate::rollout::{Sample, SampledGroup, Tally};
+
+/// Completions judged between two words of progress.
+const CHUNK: usize = 256;
+
+/// A right completion of a prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lesson {
+    /// The prompt.
+    pub prompt: Arc<Prompt>,
+    /// What the teacher wrote.
+    pub text: String,
+    /// Its token ids, and what ends it.
+    pub tokens: Vec<u32>,
+}
+
+/// A line of a teacher's file. `rapid eval --out` and the samples of a run name the task `task`, `rapid generate` names it `id`; the rest is theirs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Line {
+    #[serde(alias = "id")]
+    task: String,
+    completion: String,
+    /// Why it ended: one that was cut off is no example of how to end.
+    #[serde(default, skip_serializing)]
+    finish: Option<Finish>,
+}
+
+impl Lesson {
+    /// As an update takes it: a group of one, whose reward is 1.
+    pub(super) fn group(&self) -> SampledGroup {
+        SampledGroup {
+            prompt: Arc::clone(&self.prompt),
+            samples: vec![Sample {
+                tokens: self.tokens.clone(),
+                // There is no behaviour policy: the weight is 1.
+                logp: Vec::new(),
+                reference: Vec::new(),
+                text: self.text.clone(),
+                finish: Finish::Stop,
+                judged: Judged {
+                    reward: Some(1.0),
+                    verdict: Verdict::Correct,
+                    detail: serde_json::Value::Null,
+                    passed: None,
+                    total: None,
+                },
+            }],
+        }
+    }
+}
+
+/// The lessons of a recipe. Their choice is kept in the run folder, so that a run that is taken up again learns from the same.
+pub(super) async fn lessons(
+    config: &Config,
+    policy: &dyn Policy,
+    rewards: &RewardClient,
+    prompts: &[Arc<Prompt>],
+    folder: &RunFolder,
+    progress: &mut Progress,
+) -> Result<Option<Vec<Lesson>>, TrainError> {
+    let Some(path) = &config.data.teacher else {
+        return Ok(None);
+    };
+    let refused = |reason: String| TrainError::Teacher {
+        path: path.clone(),
+        reason,
+    };
+    let by_id: HashMap<&str, &Arc<Prompt>> = prompts
+        .iter()
+        .map(|prompt| (prompt.task.id.as_str(), prompt))
+        .collect();
+    let kept = folder.root().join("teacher.jsonl");
+    let right = if kept.exists() {
+        read(&kept)?
+    } else {
+        let lines = read(path)?;
+        let right = judged(rewards, &by_id, lines, progress)
+            .await
+            .and_then(|(right, told)| {
+                progress.say(&told);
+                if right.is_empty() {
+                    return Err(refused(format!(
+                        "none of its completions can be learnt from ({told}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
+                        config.data.dataset,
+                        prompts.first().map_or("none", |prompt| &prompt.task.id),
+                    )));
+                }
+                Ok(right)
+            })?;
+        let mut text = Vec::new();
+        for line in &right {
+            serde_json::to_writer(&mut text, line)
+                .map_err(|error| TrainError::io(&kept, error.into()))?;
+            text.push(b'\n');
+        }
+        write_aside(&kept, &text)?;
+        right
+    };
+    let ending = Ending::of(config, policy)?;
+    let all = right.len();
+    let lessons: Vec<Lesson> = right
+        .into_iter()
+        .filter_map(|line| {
+            let prompt = Arc::clone(by_id.get(line.task.as_str())?);
+            Some(
+                ending
+                    .tokens(policy, &line.completion)
+                    .map(|tokens| Lesson {
+                        prompt,
+                        text: line.completion,
+                        tokens,
+                    }),
+            )
+        })
+        .collect::<Result<_, _>>()?;
+    let short: Vec<Lesson> = lessons
+        .into_iter()
+        .filter(|lesson| lesson.tokens.len() <= config.sampling.max_tokens)
+        .collect();
+    if short.len() < all {
+        progress.say(&format!(
+            "warning: {} right completions of the teacher are left out, since they have more than {} tokens (`sampling.max_tokens`)",
+            all - short.len(),
+            config.sampling.max_tokens
+        ));
+    }
+    if short.is_empty() {
+        return Err(refused(format!(
+            "all of its right completions have more than {} tokens; raise `sampling.max_tokens`",
+            config.sampling.max_tokens
+        )));
+    }
+    Ok(Some(short))
+}
+
+fn read(path: &Path) -> Result<Vec<Line>, TrainError> {
+    let file = std::fs::File::open(path).map_err(|source| TrainError::io(path, source))?;
+    let mut lines = Vec::new();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|source| TrainError::io(path, source))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        lines.push(
+            serde_json::from_str(&line).map_err(|error| TrainError::Teacher {
+                path: path.to_owned(),
+                reason: format!(
+                    "line {} is no {{\"task\": ID, \"completion\": TEXT}} ({error})",
+                    number + 1
+                ),
+            })?,
+        );
+    }
+    Ok(lines)
+}
+
+/// The lines whose completions are right, and what became of the others.
+async fn judged(
+    rewards: &RewardClient,
+    prompts: &HashMap<&str, &Arc<Prompt>>,
+    lines: Vec<Line>,
+    progress: &mut Progress,
+) -> Result<(Vec<Line>, String), TrainError> {
+    let all = lines.len();
+    let known: Vec<Line> = lines
+        .into_iter()
+        .filter(|line| prompts.contains_key(line.task.as_str()))
+        .collect();
+    let unknown = all - known.len();
+    let whole: Vec<Line> = known
+        .iter()
+        .filter(|line| line.finish != Some(Finish::Length))
+        .cloned()
+        .collect();
+    let cut_off = known.len() - whole.len();
+    let started = Instant::now();
+    let mut tally = Tally {
+        wanted: whole.len(),
+        ..Tally::default()
+    };
+    let mut right = Vec::new();
+    for chunk in whole.chunks(CHUNK) {
+        let asks = chunk
+            .iter()
+            .filter_map(|line| {
+                let prompt = prompts.get(line.task.as_str())?;
+                Some(Ask {
+                    task: prompt.task.clone(),
+                    prompt: prompt.text.clone(),
+                    completion: line.completion.clone(),
+                })
+            })
+            .collect();
+        for (line, judged) in chunk.iter().zip(rewards.judge(asks).await?) {
+            match judged.reward {
+                None => tally.masked += 1,
+                Some(reward) if reward >= 1.0 => right.push(line.clone()),
+                Some(_) => {}
+            }
+        }
+        tally.drawn += chunk.len();
+        tally.judged = tally.drawn;
+        tally.reward = right.len() as f64;
+        tally.elapsed = started.elapsed();
+        progress.sampling("teacher", &tally);
+    }
+    let told = format!(
+        "the teacher's {all} completions: {} right, {} wrong, {cut_off} cut off, {} without a verdict, {unknown} of tasks that are not trained on",
+        right.len(),
+        whole.len() - right.len() - tally.masked,
+        tally.masked,
+    );
+    Ok((right, told))
+}
+
+/// What a completion ends with: what ends one that is sampled.
+enum Ending {
+    Text(String),
+    Token(u32),
+}
+
+impl Ending {
+    fn of(config: &Config, policy: &dyn Policy) -> Result<Self, TrainError> {
+        let asking = Asking::new(&config.data)?;
+        match (asking.stop_strings().first(), policy.stop_tokens().first()) {
+            (Some(text), _) => Ok(Ending::Text(text.clone())),
+            (None, Some(token)) => Ok(Ending::Token(*token)),
+            (None, None) => Err(engine::EngineError::Request(
+                "the model has no end-of-text token, so it cannot be taught to end; set `data.stop`"
+                    .into(),
+            )
+            .into()),
+        }
+    }
+
+    fn tokens(&self, policy: &dyn Policy, text: &str) -> Result<Vec<u32>, TrainError> {
+        Ok(match self {
+            Ending::Text(end) => policy.encode(&format!("{text}{end}"), false)?,
+            Ending::Token(end) => {
+                let mut tokens = policy.encode(text, false)?;
+                tokens.push(*end);
+                tokens
+            }
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! Every algorithm through the whole loop, with the exact policy and a verifier over HTTP.
+
+use super::*;
+use crate::config::Preset;
+use crate::run::teacher;
+
+/// As `rapid train` fits a job out: with the reference and the lessons that the recipe asks for.
+fn fitted(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, TrainError> {
+    let job = job(root, config, policy, &Stop::default())?;
+    let lessons = job.prompts.train.iter().map(|prompt| Lesson {
+        prompt: Arc::clone(prompt),
+        text: "b".into(),
+        tokens: vec![1, 0],
+    });
+    Ok(Job {
+        reference: (config.algorithm.kl > 0.0).then(|| Arc::new(Toy::default()) as Arc<dyn Policy>),
+        lessons: (config.algorithm.preset == Preset::Sft).then(|| lessons.collect()),
+        ..job
+    })
+}
+
+fn of_preset(url: &str, preset: Preset, more: &[&str]) -> Config {
+    let preset = format!("algorithm.preset={}", preset.name());
+    let mut sets = vec![preset.as_str(), "run.updates=20", "eval.every=0"];
+    if preset.ends_with("=sft") {
+        sets.extend([
+            "data.teacher=teacher.jsonl",
+            "algorithm.group_size=1",
+            "algorithm.h=1",
+        ]);
+    }
+    sets.extend(more);
+    config(url, &sets)
+}
+
+fn steps(root: &Path) -> Vec<StepRecord> {
+    read_log(root, Log::Metrics).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_preset_learns_and_resumes_to_the_bit() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    for preset in Preset::ALL {
+        let config = of_preset(&server.url, preset, &[]);
+        let never = home.path().join(preset.name());
+        let summary = train(fitted(&never, &config, Arc::new(Toy::default())).unwrap())
+            .await
+            .unwrap();
+        let passed = |at: usize| summary.evals[at].pass_at_1().unwrap();
+        assert!(passed(1) > passed(0), "{preset:?}: {:?}", summary.evals);
+
+        let failed = home.path().join(format!("{}-failed", preset.name()));
+        let policy = Arc::new(Toy::failing_at(7));
+        train(fitted(&failed, &config, policy).unwrap())
+            .await
+            .unwrap_err();
+        train(fitted(&failed, &config, Arc::new(Toy::default())).unwrap())
+            .await
+            .unwrap();
+        assert_same(&course(&failed), &course(&never), preset.name());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grpo_logs_how_far_it_is_from_where_it_began() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let mut last = Vec::new();
+    for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
+        let root = home.path().join(beta);
+        let config = of_preset(&server.url, Preset::Grpo, &[beta]);
+        train(fitted(&root, &config, Arc::new(Toy::default())).unwrap())
+            .await
+            .unwrap();
+        let kl: Vec<f64> = steps(&root)
+            .iter()
+            .map(|step| step.algo.kl_reference.unwrap())
+            .collect();
+        assert_eq!(kl[0], 0.0);
+        last.push(kl[19]);
+    }
+    assert!(last[0] > 0.01 && last[1] < last[0] / 4.0, "{last:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dynamic_sampling_draws_groups_that_say_nothing_anew() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let mut mixed = Vec::new();
+    for rounds in [
+        "algorithm.dynamic_sampling=0",
+        "algorithm.dynamic_sampling=9",
+    ] {
+        let root = home.path().join(rounds);
+        let config = of_preset(&server.url, Preset::Dapo, &[rounds, "algorithm.h=2"]);
+        train(fitted(&root, &config, Arc::new(Toy::default())).unwrap())
+            .await
+            .unwrap();
+        let steps = steps(&root);
+        assert!(
+            steps
+                .iter()
+                .all(|step| step.prompts == 4 && step.algo.judged == 16)
+        );
+        let dropped: usize = steps.iter().map(|step| step.dropped).sum();
+        assert_eq!(dropped > 0, rounds.ends_with('9'));
+        mixed.push(steps.iter().map(|step| step.groups.mixed).sum::<usize>());
+    }
+    assert!(mixed[0] < 75 && mixed[1] == 80, "{mixed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_phase_whose_samples_have_grown_old_is_drawn_anew_and_resumes_to_the_bit() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let sets = [
+        "algorithm.h=6",
+        "optimiser.lr=0.3",
+        "algorithm.adaptive_h=0.8",
+    ];
+    let config = of_preset(&server.url, Preset::RapidPaper, &sets);
+    let never = home.path().join("never");
+    train(fitted(&never, &config, Arc::new(Toy::default())).unwrap())
+        .await
+        .unwrap();
+    let all = steps(&never);
+    assert!(
+        all.iter()
+            .all(|step| step.algo.ess >= 0.8 * step.algo.judged as f64)
+    );
+    let fresh: Vec<usize> = all
+        .iter()
+        .filter(|step| step.algo.ell_std == 0.0)
+        .map(|step| step.update)
+        .collect();
+    assert!(fresh.iter().any(|update| *update > 0), "{fresh:?}");
+    let anew = std::fs::read_dir(never.join("samples"))
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().contains("-from-"))
+        .count();
+    assert_eq!(anew, fresh.iter().filter(|update| **update > 0).count());
+
+    for fail_at in [3, 10, 15] {
+        let failed = home.path().join(format!("failed-{fail_at}"));
+        let policy = Arc::new(Toy::failing_at(fail_at));
+        train(fitted(&failed, &config, policy).unwrap())
+            .await
+            .unwrap_err();
+        train(fitted(&failed, &config, Arc::new(Toy::default())).unwrap())
+            .await
+            .unwrap();
+        assert_same(&course(&failed), &course(&never), &format!("{fail_at}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn composed_rewards_are_logged_by_their_terms_and_groups_go_by_their_verdicts() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let root = home.path().join("run");
+    let sets = ["reward.format=0.5", "reward.length=-0.25"];
+    let config = of_preset(&server.url, Preset::RapidLoo, &sets);
+    train(fitted(&root, &config, Arc::new(Toy::default())).unwrap())
+        .await
+        .unwrap();
+    for step in steps(&root) {
+        let terms = &step.terms;
+        let sum = terms["correct"] + 0.5 * terms["format"] - 0.25 * terms["length"];
+        assert!((step.algo.reward - sum).abs() < 1e-12, "{step:?}");
+        assert!((terms["length"] - step.length_mean / 4.0).abs() < 1e-12);
+        assert!((terms["correct"] - step.pass_at[&1]).abs() < 1e-12);
+        assert_eq!(step.groups.right + step.groups.wrong + step.groups.mixed, 4);
+    }
+}
+
+/// The lessons of a teacher's file.
+async fn lessons_of(root: &Path, config: &Config) -> Result<Vec<Lesson>, TrainError> {
+    let mut job = fitted(root, config, Arc::new(Toy::default()))?;
+    let lessons = teacher::lessons(
+        config,
+        job.policy.as_ref(),
+        &job.rewards,
+        &job.prompts.train,
+        &job.folder,
+        &mut job.progress,
+    )
+    .await?;
+    Ok(lessons.expect("the recipe has a teacher"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lessons_are_what_the_verifier_finds_right_and_stay_the_same_when_resumed() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
+    let lines = [
+        r#"{"task": "toy/train/0", "completion": "bb"}"#,
+        r#"{"id": "toy/train/1", "sample": 3, "completion": "b", "finish": "stop"}"#,
+        "",
+        r#"{"task": "toy/train/1", "completion": "cb"}"#,
+        r#"{"task": "toy/train/2", "completion": "bbbb", "finish": "length"}"#,
+        r#"{"task": "toy/eval/0", "completion": "b"}"#,
+        r#"{"task": "toy/train/3", "completion": "bbbbbbbbb"}"#,
+    ];
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let teacher = format!("data.teacher={}", file.display());
+    let config = of_preset(&server.url, Preset::Sft, &[&teacher]);
+    let lessons = lessons_of(&root, &config).await.unwrap();
+    let told: Vec<(&str, &str, usize)> = lessons
+        .iter()
+        .map(|lesson| {
+            (
+                lesson.prompt.task.id.as_str(),
+                lesson.text.as_str(),
+                lesson.tokens.len(),
+            )
+        })
+        .collect();
+    // The end token is one more; the completion of nine letters is longer than any may be.
+    assert_eq!(told, [("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(lessons_of(&root, &config).await.unwrap(), lessons);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_teacher_with_nothing_to_teach_is_refused_by_name() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let file = home.path().join("teacher.jsonl");
+    let teacher = format!("data.teacher={}", file.display());
+    let config = of_preset(&server.url, Preset::Sft, &[&teacher]);
+    for (number, (text, expected)) in [
+        (
+            r#"{"task": "toy/train/0", "completion": "c"}"#,
+            "0 right, 1 wrong",
+        ),
+        (
+            r#"{"task": "toy/eval/0", "completion": "b"}"#,
+            "toy/train/0",
+        ),
+        (r#"{"task": "toy/train/0"}"#, "line 1 is no"),
+        (
+            r#"{"task": "toy/train/0", "completion": "bbbbb"}"#,
+            "sampling.max_tokens",
+        ),
+        ("", "none of its completions"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        std::fs::write(&file, text).unwrap();
+        let root = home.path().join(format!("run-{number}"));
+        let error = lessons_of(&root, &config).await.unwrap_err().to_string();
+        assert!(
+            error.contains(expected) && error.contains("teacher.jsonl"),
+            "{error}"
+        );
+    }
+}
