@@ -8,3 +8,4 @@ pub mod memory;
 pub mod programs;
 pub mod repository;
 pub mod samples;
+pub mod training;

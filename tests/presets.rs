@@ -1,0 +1,104 @@
+//! Every algorithm with a real model and real rewards, and what a kill costs it.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::json;
+use tests::artifacts;
+use tests::programs::Verifier;
+use tests::training::{Job, repeating, set};
+
+const PRESETS: [&str; 9] = [
+    "grpo",
+    "sft",
+    "dapo",
+    "rapid-paper",
+    "rapid-author",
+    "rapid-loo",
+    "pg",
+    "dapo-paper",
+    "grpo-clip",
+];
+/// Presets that are run unless `RAPID_TEST_LONG=1`: those with a reference model, and with a teacher.
+const SHORT: usize = 2;
+
+/// What a teacher would answer to the tasks of [`repeating`], every third of them wrongly.
+fn teacher(folder: &Path) -> String {
+    let mut lines = String::new();
+    for (number, question) in (10..90).step_by(5).enumerate() {
+        let answer = question + i32::from(number % 3 == 2);
+        writeln!(
+            lines,
+            "{}",
+            json!({"task": format!("repeat/{question}"), "completion": format!(" \\boxed{{{answer}}}")})
+        )
+        .unwrap();
+    }
+    let file = folder.join("teacher.jsonl");
+    std::fs::write(&file, lines).unwrap();
+    format!("data.teacher={}", file.display())
+}
+
+#[test]
+fn every_preset_trains_and_one_that_was_killed_ends_as_one_left_alone() {
+    let Some(_) = artifacts::model() else { return };
+    let (count, updates) = if artifacts::long() {
+        (PRESETS.len(), 20)
+    } else {
+        artifacts::skipped(
+            "all presets but two, and these for 4 updates instead of 20; RAPID_TEST_LONG=1 runs them",
+        );
+        (SHORT, 4)
+    };
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    for preset in &PRESETS[..count] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sets = repeating(folder.path());
+        let mut own = vec![
+            format!("algorithm.preset={preset}"),
+            "algorithm.n_step=8".into(),
+            format!("run.updates={updates}"),
+            "run.checkpoint_every=2".into(),
+        ];
+        if *preset == "sft" {
+            own.push("algorithm.group_size=1".into());
+            own.push("algorithm.h=1".into());
+            own.push(teacher(folder.path()));
+        } else {
+            own.push("algorithm.group_size=4".into());
+        }
+        sets.extend(set(&own.iter().map(String::as_str).collect::<Vec<_>>()));
+        let alone = Job::new(&folder.path().join("alone"), "quickstart", &verifier, &sets);
+        let _ = alone.start().finish().success();
+        let lines = alone.lines();
+        assert_eq!(lines.len(), updates, "{preset}");
+        assert!(
+            lines.iter().all(|line| line["masked"] == 0)
+                && lines
+                    .iter()
+                    .any(|line| line["grad_norm"].as_f64().unwrap() > 0.0),
+            "{preset}: {lines:#?}"
+        );
+        let killed = Job::new(
+            &folder.path().join("killed"),
+            "quickstart",
+            &verifier,
+            &sets,
+        );
+        let mut running = killed.start();
+        killed.reach(&mut running, updates / 2 + 1);
+        let _ = running.kill();
+        let _ = killed.resume().finish().success();
+        assert_eq!(killed.metrics(), alone.metrics(), "{preset}");
+        let weights = |job: &Job| {
+            let last = job.folder.join("checkpoints/last/model.safetensors");
+            std::fs::read(last).unwrap()
+        };
+        assert!(
+            weights(&killed) == weights(&alone),
+            "{preset}: the last weights differ"
+        );
+    }
+}

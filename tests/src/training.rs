@@ -1,0 +1,146 @@
+//! Small runs of `rapid train`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "in a test, a panic is the report"
+)]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::programs::{Running, Verifier, rapid, start, wait_for};
+
+/// Longest wait for one update of the small runs here.
+const UPDATE: Duration = Duration::from_secs(300);
+
+/// A run folder and the command line that fills it.
+pub struct Job {
+    arguments: Vec<String>,
+    /// The run folder.
+    pub folder: PathBuf,
+}
+
+impl Job {
+    /// A run of a recipe with more options.
+    #[must_use]
+    pub fn new(folder: &Path, recipe: &str, verifier: &Verifier, more: &[String]) -> Self {
+        let own = [
+            "train",
+            "--recipe",
+            recipe,
+            "--verifier",
+            &verifier.url(),
+            "--device",
+            "cpu",
+            "--out",
+            folder.to_str().unwrap(),
+        ]
+        .map(str::to_owned);
+        Self {
+            arguments: own.into_iter().chain(more.iter().cloned()).collect(),
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// Starts it.
+    #[must_use]
+    pub fn start(&self) -> Running {
+        start(&mut rapid(&self.arguments))
+    }
+
+    /// Goes on with it.
+    #[must_use]
+    pub fn resume(&self) -> Running {
+        start(&mut rapid([
+            "train".as_ref(),
+            "--resume".as_ref(),
+            self.folder.as_os_str(),
+        ]))
+    }
+
+    /// Whole lines of `metrics.jsonl`.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.join("metrics.jsonl")).unwrap_or_default();
+        text[..text.rfind('\n').map_or(0, |end| end + 1)].to_owned()
+    }
+
+    /// The same, read.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Value> {
+        self.metrics()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Waits until `count` updates are in the metrics.
+    #[track_caller]
+    pub fn reach(&self, running: &mut Running, count: usize) {
+        wait_for(&format!("update {count}"), UPDATE, || {
+            let done = self.metrics().lines().count() >= count;
+            assert!(
+                done || running.ended().is_none(),
+                "ended before update {count}: {}",
+                running.stderr()
+            );
+            done.then_some(())
+        });
+    }
+
+    /// Every completion that training drew, as `samples/` keeps them.
+    #[must_use]
+    pub fn samples(&self) -> Vec<Value> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(self.folder.join("samples")).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            found.extend(
+                text.lines()
+                    .map(|line| serde_json::from_str::<Value>(line).unwrap()),
+            );
+        }
+        found
+    }
+}
+
+/// Settings under which a small model repeats a number rightly about every other time, so that each update has something to learn.
+#[must_use]
+pub fn repeating(folder: &Path) -> Vec<String> {
+    let mut tasks = String::new();
+    for number in (10..90).step_by(5) {
+        writeln!(
+            tasks,
+            "{}",
+            json!({"id": number, "question": number.to_string(), "answer": number})
+        )
+        .unwrap();
+    }
+    let (file, template) = (folder.join("repeat.jsonl"), folder.join("repeat.txt"));
+    std::fs::write(&file, tasks).unwrap();
+    std::fs::write(
+        &template,
+        "31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =",
+    )
+    .unwrap();
+    let dataset = format!("data.dataset={}", file.display());
+    let template = format!("data.template={}", template.display());
+    let rest = [
+        "data.stop=[\"\\n\"]",
+        "sampling.temperature=1.3",
+        "sampling.max_tokens=10",
+        "eval.samples=0",
+    ];
+    set(&[&[dataset.as_str(), template.as_str()][..], &rest].concat())
+}
+
+/// `--set` before each.
+#[must_use]
+pub fn set(keys: &[&str]) -> Vec<String> {
+    keys.iter()
+        .flat_map(|key| ["--set".to_owned(), (*key).to_owned()])
+        .collect()
+}
