@@ -54,11 +54,36 @@ pub struct Loaded {
 
 /// Loads a GGUF file, a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one GGUF file.
 pub fn open(path: &Path) -> Result<Loaded, EngineError> {
+    match files(path)? {
+        Files::Folder => open_folder(path),
+        Files::Gguf(file) => open_gguf(&file),
+    }
+}
+
+/// Sizes and flags of such a model, without its weights.
+pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
+    match files(path)? {
+        Files::Folder => folder_config(path),
+        Files::Gguf(file) => Gguf::open(&file)
+            .and_then(|gguf| llama_cpp::config(&gguf))
+            .map_err(|reason| wrong(&file, reason)),
+    }
+}
+
+/// What a model's path holds.
+enum Files {
+    /// A Hugging Face folder.
+    Folder,
+    /// This file.
+    Gguf(PathBuf),
+}
+
+fn files(path: &Path) -> Result<Files, EngineError> {
     if path.is_dir() {
         if path.join("config.json").exists() {
-            return open_folder(path);
+            return Ok(Files::Folder);
         }
-        return open_gguf(&only_gguf(path)?);
+        return only_gguf(path).map(Files::Gguf);
     }
     if !path.exists() {
         return Err(wrong(
@@ -72,7 +97,7 @@ pub fn open(path: &Path) -> Result<Loaded, EngineError> {
             "is neither a GGUF file nor a folder; name the folder that holds config.json, tokenizer.json and the safetensors, or a file that ends in .gguf".into(),
         ));
     }
-    open_gguf(path)
+    Ok(Files::Gguf(path.to_owned()))
 }
 
 fn wrong(path: &Path, reason: String) -> EngineError {
@@ -118,6 +143,17 @@ fn open_gguf(path: &Path) -> Result<Loaded, EngineError> {
 }
 
 fn open_folder(folder: &Path) -> Result<Loaded, EngineError> {
+    let config = folder_config(folder)?;
+    let text = Text::from_folder(folder, &config)?;
+    let weights = folder_weights(folder, &config)?;
+    Ok(Loaded {
+        config,
+        weights,
+        text,
+    })
+}
+
+fn folder_config(folder: &Path) -> Result<ModelConfig, EngineError> {
     let path = folder.join("config.json");
     let mut config =
         ModelConfig::from_json(&read_text(&path)?).map_err(|reason| wrong(&path, reason))?;
@@ -127,13 +163,7 @@ fn open_folder(folder: &Path) -> Result<Loaded, EngineError> {
             .add_generation_config(&read_text(&path)?)
             .map_err(|reason| wrong(&path, reason))?;
     }
-    let text = Text::from_folder(folder, &config)?;
-    let weights = folder_weights(folder, &config)?;
-    Ok(Loaded {
-        config,
-        weights,
-        text,
-    })
+    Ok(config)
 }
 
 /// The largest of a model's text files are tokenizers of some tens of megabytes.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use trainer::config::{self, Config};
 use trainer::data;
 use trainer::run::{self, Ended, Launch, Plan, Progress, Target};
@@ -114,7 +115,20 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
 
 fn plan(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<()> {
     let dataset = data::open(config, data_dir)?;
-    let plan = Plan::new(config, dataset.train.len(), dataset.eval.len());
+    let things = match &config.data.teacher {
+        // As many as there are, the wrong ones included.
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("the teacher's file {} cannot be read", path.display()))?
+            .lines()
+            .count(),
+        None => dataset.train.len(),
+    };
+    let parameters = run::locate_model(&config.model)
+        .ok()
+        .map(|path| engine::load::config(&path))
+        .transpose()?
+        .map(|model| model.parameters());
+    let plan = Plan::new(config, things, dataset.eval.len(), parameters);
     super::print(&format!("{}\n{plan}\n", config.to_toml().trim_end()))
 }
 

@@ -32,7 +32,7 @@ use course::Run;
 pub use error::TrainError;
 pub use folder::{Log, RunFolder, read_log};
 pub use launch::{Launch, Target, launch, locate_model, resume_config};
-pub use plan::Plan;
+pub use plan::{Footprint, Plan};
 pub use progress::Progress;
 use record::EvalRecord;
 pub use teacher::Lesson;

@@ -28,14 +28,42 @@ pub struct Plan {
     pub evaluations: usize,
     /// Completions of one evaluation.
     pub eval_completions: usize,
+    /// Most completions that dynamic sampling draws besides.
+    pub redrawn: usize,
     /// Checkpoints that stand on disk at once, at most: the newest and the best.
     pub checkpoints: usize,
+    /// What the model takes; `None` where it is not on this machine.
+    pub model: Option<Footprint>,
+}
+
+/// Bytes that a model takes in training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Number of weights.
+    pub parameters: u64,
+    /// Weights, gradient and two moments in memory, and the reference model's weights where there is one.
+    pub memory: u64,
+    /// One checkpoint on disk: the weights, and once more with their moments.
+    pub checkpoint: u64,
+}
+
+impl Footprint {
+    /// Of so many weights, all in f32.
+    #[must_use]
+    pub fn new(config: &Config, parameters: u64) -> Self {
+        let copies = 4 + u64::from(config.algorithm.kl > 0.0);
+        Self {
+            parameters,
+            memory: 4 * copies * parameters,
+            checkpoint: 4 * (1 + 3) * parameters,
+        }
+    }
 }
 
 impl Plan {
-    /// The plan of a recipe over a data set of this size.
+    /// The plan of a recipe over a data set of this size, with a model of so many weights.
     #[must_use]
-    pub fn new(config: &Config, tasks: usize, eval_tasks: usize) -> Self {
+    pub fn new(config: &Config, tasks: usize, eval_tasks: usize, parameters: Option<u64>) -> Self {
         let schedule = Schedule::new(config, tasks);
         let completions = schedule.prompts() * config.algorithm.group_size;
         let updates = schedule.updates();
@@ -55,7 +83,9 @@ impl Plan {
             max_tokens: completions * config.sampling.max_tokens,
             evaluations: if eval_tasks == 0 { 0 } else { evaluations },
             eval_completions: eval_tasks * config.eval.samples,
+            redrawn: completions * config.algorithm.dynamic_sampling,
             checkpoints: config.run.keep + usize::from(config.eval.samples > 0),
+            model: parameters.map(|parameters| Footprint::new(config, parameters)),
         }
     }
 }
@@ -93,16 +123,37 @@ impl fmt::Display for Plan {
             count(self.completions, "completion"),
             self.max_tokens
         )?;
+        if self.redrawn > 0 {
+            writeln!(
+                f,
+                "at most {} besides, for groups that are all right or all wrong",
+                count(self.redrawn, "completion")
+            )?;
+        }
         writeln!(
             f,
             "{} of {}",
             count(self.evaluations, "evaluation"),
             count(self.eval_completions, "completion")
         )?;
+        let checkpoints = count(self.checkpoints, "checkpoint");
+        let Some(model) = self.model else {
+            return write!(
+                f,
+                "at most {checkpoints} at once; the model is not on this machine yet, so what it takes of memory and disk is not known"
+            );
+        };
+        let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+        writeln!(
+            f,
+            "memory: {} for the {:.0} M weights, their gradient and moments; activations and key/value cache besides",
+            gb(model.memory),
+            model.parameters as f64 / 1e6
+        )?;
         write!(
             f,
-            "at most {} on disk (each: the model's weights, and weights and moments in f32)",
-            count(self.checkpoints, "checkpoint")
+            "disk: at most {checkpoints} at once, {} each",
+            gb(model.checkpoint)
         )
     }
 }

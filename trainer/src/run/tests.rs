@@ -507,7 +507,7 @@ fn a_continued_run_keeps_what_its_numbers_rest_on() {
 #[test]
 fn a_plan_counts_what_the_run_will_do() {
     let config = config("http://127.0.0.1:1", &["run.epochs=3", "eval.every=4"]);
-    let plan = Plan::new(&config, 11, 5);
+    let plan = Plan::new(&config, 11, 5, Some(100_000_000));
     // 33 prompts: 9 updates of 4 prompts, the last of 1; 3 phases of 3 updates.
     assert_eq!(
         (
@@ -524,8 +524,14 @@ fn a_plan_counts_what_the_run_will_do() {
     9 updates on 16 completions each
     132 completions in all, at most 528 tokens
     4 evaluations of 20 completions
-    at most 2 checkpoints on disk (each: the model's weights, and weights and moments in f32)
+    memory: 1.6 GB for the 100 M weights, their gradient and moments; activations and key/value cache besides
+    disk: at most 2 checkpoints at once, 1.6 GB each
     ");
+    assert!(
+        Plan::new(&config, 11, 5, None)
+            .to_string()
+            .ends_with("so what it takes of memory and disk is not known")
+    );
 }
 
 mod algorithms;
