@@ -19,6 +19,7 @@ pub mod algo;
 pub mod aside;
 pub mod config;
 pub mod data;
+mod escape;
 pub mod eval;
 pub mod passk;
 pub mod policy;
@@ -28,6 +29,8 @@ pub mod rollout;
 pub mod run;
 pub mod seed;
 pub mod stop;
+pub mod tensorboard;
+pub mod transcript;
 
 #[cfg(test)]
 mod scripted;

@@ -10,7 +10,6 @@
 mod axis;
 mod chart;
 mod curves;
-mod escape;
 mod page;
 pub mod run_data;
 mod samples;
@@ -25,6 +24,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::aside::Aside;
+use crate::escape;
 
 pub use run_data::{RunData, RunError};
 pub use table::Comparison;

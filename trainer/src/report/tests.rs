@@ -101,6 +101,7 @@ fn step(step: usize) -> StepRecord {
         length_mean: 8.5,
         length_max: 12,
         truncated: 0.25,
+        repeats: crate::run::Repeats::default(),
         lr: 1e-5,
     }
 }

@@ -40,11 +40,13 @@ impl Run {
         store::cut_back_dumps(&job.folder, schedule.phases_begun(step), step);
         if step > 0 {
             checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
-            job.progress.say(&format!(
+            job.journal.progress.say(&format!(
                 "continuing after update {step} of {}",
                 schedule.updates()
             ));
         }
+        job.journal
+            .take_up(&job.folder, &job.config, &schedule, step)?;
         let evals: Vec<EvalRecord> = job.folder.read(Log::Eval)?;
         let best = best(&evals);
         if let Some((step, _)) =
@@ -61,7 +63,6 @@ impl Run {
             max_tokens: job.config.sampling.max_tokens,
             stop_strings: asking.stop_strings().to_vec(),
         };
-        job.progress.begin(schedule.updates(), step);
         Ok(Self {
             recipe: Recipe::of(&job.config),
             evaluation: eval::Settings::of(&job.config, asking.stop_strings()),
@@ -123,7 +124,9 @@ impl Run {
                 None => return Ok(None),
             },
         };
-        store::dump_phase(&self.job.folder, phase.index, &rollout.groups)?;
+        self.job
+            .journal
+            .sampled(&self.job.folder, phase, &rollout)?;
         Ok(Some(rollout))
     }
 
@@ -139,9 +142,8 @@ impl Run {
                 Query { prompt, seeds }
             })
             .collect();
-        let what = format!("phase {}/{}", phase.index + 1, self.schedule.phases());
-        let progress = &mut self.job.progress;
-        let mut watch = |tally: &rollout::Tally| progress.sampling(&what, tally);
+        let progress = &mut self.job.journal.progress;
+        let mut watch = |tally: &rollout::Tally| progress.drawing(phase.index, tally);
         let drawn = rollout::collect(
             &self.job.policy,
             &self.job.rewards,
@@ -203,7 +205,7 @@ impl Run {
             phase_updates: phase.updates.len(),
             epoch: slots.last().map_or(0, |slot| slot.epoch),
         };
-        self.job.progress.updating(self.step);
+        self.job.journal.progress.updating(place);
         let policy = self.job.policy.clone();
         let (record, report) = tokio::task::block_in_place(|| {
             update::update(policy.as_ref(), self.recipe, groups, place)
@@ -234,10 +236,10 @@ impl Run {
                 .map(|group| group.prompt.tokens.len())
                 .sum::<usize>();
         timings.elapsed = self.started.elapsed().as_secs_f64();
-        self.job.folder.append(Log::Metrics, record)?;
-        self.job.folder.append(Log::Timings, timings)?;
+        self.job
+            .journal
+            .updated(&self.job.folder, record, timings)?;
         self.logged = self.step;
-        self.job.progress.updated(record);
         Ok(())
     }
 

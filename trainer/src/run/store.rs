@@ -1,5 +1,7 @@
 //! The phase under way on disk, so that a run that was killed goes on with the samples that it had, and completions for people to read.
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +9,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
-use super::folder::{RunFolder, write_aside};
+use super::folder::{RunFolder, lines, write_aside};
 use super::record::SampleRecord;
 use crate::data::{Phase, Prompt};
 use crate::eval;
 use crate::rollout::{Rollout, Sample, SampledGroup};
+use crate::transcript;
 
 /// A phase's samples as the updates need them: tokens, log-probabilities, rewards.
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,50 +92,64 @@ pub(super) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
     TrainError::Samples(file_of(run, phase.index))
 }
 
-/// Writes the completions of a phase as `samples/phase-N.jsonl`.
+/// Writes the completions of a phase as `samples/phase-N.jsonl`, and as a page for people beside it.
 pub(super) fn dump_phase(
     run: &RunFolder,
-    phase: usize,
+    phase: &Phase,
     groups: &[SampledGroup],
 ) -> Result<(), TrainError> {
-    dump(
-        &run.samples().join(format!("phase-{phase}.jsonl")),
-        groups.iter().flat_map(SampleRecord::of_group),
-    )
+    let records: Vec<SampleRecord> = groups.iter().flat_map(SampleRecord::of_group).collect();
+    let path = run.phase_samples(phase.index);
+    write_aside(&path, &lines(&path, &records)?)?;
+    let title = format!(
+        "Phase {}: training samples drawn after {} updates",
+        phase.index, phase.first_update
+    );
+    write_page(&path, &transcript::page(&title, &records))
 }
 
-/// Writes the completions of an evaluation as `samples/eval-N.jsonl`, N the updates before it.
+/// Writes the completions of an evaluation as `samples/eval-N.jsonl`, N the updates before it, and as a page for people beside it.
 pub(super) fn dump_evaluation(
     run: &RunFolder,
     step: usize,
     records: &[eval::Record],
 ) -> Result<(), TrainError> {
-    dump(
-        &run.samples().join(format!("eval-{step}.jsonl")),
-        records.iter(),
-    )
+    let path = run.eval_samples(step);
+    write_aside(&path, &lines(&path, records)?)?;
+    let title = format!("Evaluation on held-out tasks after {step} updates");
+    let samples = records.iter().map(|record| &record.sample);
+    write_page(&path, &transcript::page(&title, samples))
 }
 
-fn dump<T: Serialize>(path: &Path, records: impl Iterator<Item = T>) -> Result<(), TrainError> {
-    let mut text = Vec::new();
-    for record in records {
-        serde_json::to_writer(&mut text, &record)
-            .map_err(|error| TrainError::io(path, error.into()))?;
-        text.push(b'\n');
-    }
-    write_aside(path, &text)
+fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {
+    write_aside(&samples.with_extension("md"), page.as_bytes())
+}
+
+/// The first samples of a dump, as many as an excerpt takes; none where there is no such file.
+pub(super) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRecord> {
+    let Ok(file) = File::open(path) else {
+        return Vec::new();
+    };
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .map_while(|line| serde_json::from_str(&line).ok())
+        .take(transcript::excerpt_samples(group_size))
+        .collect()
 }
 
 /// Removes the dumps of phases from `first_phase` on and of evaluations after `step`: they will be written anew.
 pub(super) fn cut_back_dumps(run: &RunFolder, first_phase: usize, step: usize) {
-    let phases = numbered(&run.samples(), "phase-", ".jsonl")
-        .into_iter()
-        .filter(|(number, _)| *number >= first_phase);
-    let evaluations = numbered(&run.samples(), "eval-", ".jsonl")
-        .into_iter()
-        .filter(|(number, _)| *number > step);
-    for (_, path) in phases.chain(evaluations) {
-        let _ = std::fs::remove_file(path);
+    for suffix in [".jsonl", ".md"] {
+        let phases = numbered(&run.samples(), "phase-", suffix)
+            .into_iter()
+            .filter(|(number, _)| *number >= first_phase);
+        let evaluations = numbered(&run.samples(), "eval-", suffix)
+            .into_iter()
+            .filter(|(number, _)| *number > step);
+        for (_, path) in phases.chain(evaluations) {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use engine::{AdamW, Finish, Group, Objective, StepReport, TokenStats};
 
 use super::TrainError;
 use super::record::{StepRecord, counts};
+use super::repeats::Repeats;
 use crate::algo::{self, Estimator, Gradient};
 use crate::config::{Config, Optimiser};
 use crate::policy::Policy;
@@ -175,6 +176,7 @@ fn record(
             .filter(|sample| sample.finish == Finish::Length)
             .count() as f64
             / all,
+        repeats: Repeats::of(groups),
         lr: f64::from(recipe.adamw.lr),
     }
 }
