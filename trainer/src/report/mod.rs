@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! run_data ──▶ table, curves ──▶ chart, stack ──▶ page
-//!        └───▶ samples ───────────────────────────┘
+//!        └───▶ samples, alarms ───────────────────┘
 //! ```
 //!
 //! The page needs nothing from elsewhere; what a model wrote stands in it as text only ([`escape`]).
 
+mod alarms;
 mod axis;
 mod chart;
 mod curves;
