@@ -49,7 +49,7 @@ impl Progress {
             let bar = ProgressBar::new(0);
             // The template is a constant of this program; a bar of another look would do as well.
             if let Ok(style) =
-                ProgressStyle::with_template("{spinner} {prefix} [{bar:20}] {pos}/{len} {wide_msg}")
+                ProgressStyle::with_template("{spinner} {prefix} [{bar:12}] {pos}/{len} {wide_msg}")
             {
                 bar.set_style(style.progress_chars("=> "));
             }
@@ -120,7 +120,7 @@ impl Progress {
             pace.drawing(seconds, tally.drawn);
         }
         self.reward = mean_reward(tally).or(self.reward);
-        let place = format!("phase {} of {phases}", phase + 1);
+        let place = format!("{}/{phases}", phase + 1);
         if tally.drawn < tally.wanted {
             self.drawn = None;
         } else {
@@ -133,7 +133,7 @@ impl Progress {
             let drawn = self.drawn.take().unwrap_or(seconds);
             self.said = Instant::now();
             self.say(&format!(
-                "{place}: {} completions in {} ({}), judged {:.1} s later{}",
+                "phase {place}: {} completions in {} ({}), judged {:.1} s later{}",
                 tally.drawn,
                 spoken(drawn),
                 rate(tally.tokens, drawn),
@@ -141,7 +141,7 @@ impl Progress {
                 outcome(tally)
             ));
         } else {
-            self.sampling(&place, tally);
+            self.sampling(("inference", "verify"), &place, tally);
         }
     }
 
@@ -150,25 +150,28 @@ impl Progress {
         if let Some(pace) = &mut self.pace {
             pace.evaluating(tally.elapsed.as_secs_f64(), tally.drawn, tally.wanted);
         }
-        self.sampling("evaluation", tally);
+        self.sampling(("evaluation", "evaluation, verify"), "", tally);
     }
 
-    fn sampling(&mut self, place: &str, tally: &Tally) {
-        let (what, done) = if tally.drawn < tally.wanted {
-            ("inference", tally.drawn)
+    /// `names` of what is under way, while completions are drawn and while the last are judged.
+    fn sampling(&mut self, names: (&str, &str), place: &str, tally: &Tally) {
+        let (name, done) = if tally.drawn < tally.wanted {
+            (names.0, tally.drawn)
         } else {
-            ("verify", tally.judged)
+            (names.1, tally.judged)
         };
+        let name = format!("{name} {place}");
+        let name = name.trim_end();
         let state = format!("{}{}", sampling_state(tally), self.ahead());
         match &self.shape {
             Shape::Bar(bar) => {
                 bar.set_length(tally.wanted as u64);
                 bar.set_position(done as u64);
-                bar.set_prefix(format!("{place}, {what}"));
+                bar.set_prefix(name.to_owned());
                 bar.set_message(state);
             }
             Shape::Lines if self.said.elapsed() > REMINDER => {
-                eprintln!("{place}, {what}: {done}/{}, {state}", tally.wanted);
+                eprintln!("{name}: {done} of {} completions, {state}", tally.wanted);
                 self.said = Instant::now();
             }
             Shape::Lines | Shape::Silent => {}
@@ -189,7 +192,7 @@ impl Progress {
                 .map(|seconds| format!(", {} each", spoken(seconds)))
                 .unwrap_or_default();
             bar.set_message(format!(
-                "{} of {} in phase {} of {}{each}{}{}",
+                "{} of {} in phase {}/{}{each}{}{}",
                 place.update + 1,
                 place.phase_updates,
                 place.phase + 1,
@@ -234,7 +237,7 @@ impl Progress {
         }
     }
 
-    /// What a person hopes to hear: the best so far, and when it ends.
+    /// What a person hopes to hear: when it ends, and the best so far.
     fn ahead(&self) -> String {
         let best = self
             .best
@@ -247,7 +250,7 @@ impl Progress {
             .filter(|seconds| *seconds > 0.0)
             .map(|seconds| format!(", run {} left", spoken(seconds)))
             .unwrap_or_default();
-        best + &left
+        left + &best
     }
 }
 
@@ -273,9 +276,12 @@ fn outcome(tally: &Tally) -> String {
 
 fn sampling_state(tally: &Tally) -> String {
     let seconds = tally.elapsed.as_secs_f64();
-    let left = (tally.drawn > 0 && tally.drawn < tally.wanted)
+    if tally.drawn == 0 {
+        return "none done yet".to_owned();
+    }
+    let left = (tally.drawn < tally.wanted)
         .then(|| seconds * (tally.wanted - tally.drawn) as f64 / tally.drawn as f64)
-        .map(|seconds| format!(", {} left here", spoken(seconds)))
+        .map(|seconds| format!(", {} left", spoken(seconds)))
         .unwrap_or_default();
     format!("{}{}{left}", rate(tally.tokens, seconds), outcome(tally))
 }
@@ -343,13 +349,13 @@ mod tests {
         };
         assert_eq!(
             sampling_state(&tally),
-            "60 tokens/s, reward 0.250, 4 masked, 1 min left here"
+            "60 tokens/s, reward 0.250, 4 masked, 1 min left"
         );
         let first = Tally {
             wanted: 256,
             ..Tally::default()
         };
-        assert_eq!(sampling_state(&first), "0 tokens/s");
+        assert_eq!(sampling_state(&first), "none done yet");
     }
 
     #[test]
