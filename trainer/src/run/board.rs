@@ -159,7 +159,7 @@ fn scalars(section: &str, record: &impl Serialize) -> Vec<(String, Value)> {
             serde_json::Value::Object(inner) => {
                 values.extend(inner.iter().filter_map(|(key, value)| {
                     Some((format!("{tag}_{key}"), Value::Scalar(value.as_f64()?)))
-                }))
+                }));
             }
             value => values.extend(value.as_f64().map(|value| (tag, Value::Scalar(value)))),
         }

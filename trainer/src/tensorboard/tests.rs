@@ -53,7 +53,7 @@ fn slow_crc32c(bytes: &[u8]) -> u32 {
 
 fn unmask(masked: u32) -> u32 {
     let rotated = masked.wrapping_sub(0xa282_ead8);
-    rotated >> 17 | rotated << 15
+    rotated.rotate_left(15)
 }
 
 fn records(file: &[u8]) -> Vec<&[u8]> {

@@ -89,7 +89,8 @@ fn a_run_in_good_order_rings_nothing() {
 
 #[test]
 fn each_way_to_go_wrong_rings_once_and_is_over_once() {
-    let cases: Vec<(Alarm, fn(&mut StepRecord))> = vec![
+    type Change = fn(&mut StepRecord);
+    let cases: Vec<(Alarm, Change)> = vec![
         (Alarm::LengthCollapse, |r| r.length_mean = 4.5),
         (Alarm::LengthExplosion, |r| {
             (r.length_mean, r.length_max) = (150.0, 400);
@@ -101,7 +102,7 @@ fn each_way_to_go_wrong_rings_once_and_is_over_once() {
         }),
         (Alarm::StaleSamples, |r| r.algo.ess = 20.0),
         (Alarm::Masked, |r| {
-            (r.algo.judged, r.algo.masked) = (118, 10)
+            (r.algo.judged, r.algo.masked) = (118, 10);
         }),
         (Alarm::AllWrong, |r| {
             r.algo.groups_wrong += r.algo.groups_mixed;

@@ -87,7 +87,7 @@ impl Window {
     /// The run's first updates and its latest, once there are enough.
     pub(super) fn means(&self) -> Option<(Means, Means)> {
         (self.recent.len() == UPDATES)
-            .then(|| (means(self.start.iter()), means(self.recent.iter())))
+            .then(|| (means(&self.start.iter()), means(&self.recent.iter())))
     }
 
     /// Whether the latest updates have none of the first among them.
@@ -97,16 +97,16 @@ impl Window {
 
     /// Reward of the latest updates; of fewer where there are not enough yet. `None` before the first.
     pub(super) fn reward(&self) -> Option<f64> {
-        (!self.recent.is_empty()).then(|| means(self.recent.iter()).reward)
+        (!self.recent.is_empty()).then(|| means(&self.recent.iter()).reward)
     }
 
     /// The same of the first updates.
     pub(super) fn first_reward(&self) -> Option<f64> {
-        (!self.start.is_empty()).then(|| means(self.start.iter()).reward)
+        (!self.start.is_empty()).then(|| means(&self.start.iter()).reward)
     }
 }
 
-fn means<'a>(looks: impl Iterator<Item = &'a Look> + Clone) -> Means {
+fn means<'a>(looks: &(impl Iterator<Item = &'a Look> + Clone)) -> Means {
     let sum = |of: fn(&Look) -> f64| looks.clone().map(of).sum::<f64>();
     let all = sum(|look| look.all).max(1.0);
     let judged = sum(|look| look.judged).max(1.0);
