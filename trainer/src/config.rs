@@ -213,6 +213,8 @@ pub struct Run {
     pub checkpoint_every: usize,
     /// Newest checkpoints kept, besides the best one.
     pub keep: usize,
+    /// Say where the numbers look like reward hacking or collapse; see [`crate::run::alarms`].
+    pub alarms: bool,
 }
 
 impl Default for Run {
@@ -223,6 +225,7 @@ impl Default for Run {
             seed: 0,
             checkpoint_every: 20,
             keep: 1,
+            alarms: true,
         }
     }
 }

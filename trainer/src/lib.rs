@@ -11,7 +11,8 @@
 //!
 //! [`config`] resolves a recipe once; [`data`] makes prompts of tasks and orders them; [`rollout`] samples completions from a
 //! [`policy::Policy`] and has them judged by [`reward`] as they finish; [`algo`] turns log-probabilities and rewards into the gradient
-//! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption.
+//! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption. Who looks on reads samples by [`transcript`]
+//! and curves by [`tensorboard`].
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ pub mod algo;
 pub mod aside;
 pub mod config;
 pub mod data;
+mod escape;
 pub mod eval;
 pub mod passk;
 pub mod policy;
@@ -28,6 +30,8 @@ pub mod rollout;
 pub mod run;
 pub mod seed;
 pub mod stop;
+pub mod tensorboard;
+pub mod transcript;
 
 #[cfg(test)]
 mod scripted;

@@ -81,6 +81,7 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("run", "seed", Kind::Whole),
     ("run", "checkpoint_every", Kind::Whole),
     ("run", "keep", Kind::Whole),
+    ("run", "alarms", Kind::Flag),
     ("eval", "every", Kind::Whole),
     ("eval", "samples", Kind::Whole),
     ("eval", "k", Kind::Wholes),

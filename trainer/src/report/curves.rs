@@ -29,6 +29,16 @@ const QUANTITIES: &[Quantity] = &[
         of: |step| step.groups.mixed as f64 / step.prompts as f64,
     },
     Quantity {
+        title: "Training Pass@k",
+        note: "of the update's groups, k the largest that they allow",
+        unit: Unit::Share,
+        of: |step| {
+            step.pass_at
+                .last_key_value()
+                .map_or(f64::NAN, |(_, pass)| *pass)
+        },
+    },
+    Quantity {
         title: "Loss",
         note: "the function whose gradient is taken; its value says little",
         unit: Unit::Number,
@@ -57,6 +67,33 @@ const QUANTITIES: &[Quantity] = &[
         note: "share of completions that reached the limit",
         unit: Unit::Share,
         of: |step| step.truncated,
+    },
+    Quantity {
+        title: "Repeats of a prompt",
+        note: "share of completions that say what an earlier one of the same prompt says",
+        unit: Unit::Share,
+        of: |step| step.repeats.repeated,
+    },
+    Quantity {
+        title: "The commonest completion",
+        note: "share of all completions of the update that are this one text",
+        unit: Unit::Share,
+        of: |step| step.repeats.commonest,
+    },
+    Quantity {
+        title: "Without a verdict",
+        note: "share of completions that are left out since the verifier could not judge them",
+        unit: Unit::Share,
+        of: |step| {
+            let algo = &step.algo;
+            algo.masked as f64 / (algo.masked + algo.judged) as f64
+        },
+    },
+    Quantity {
+        title: "Spread of ℓ",
+        note: "standard deviation of the log-weights",
+        unit: Unit::Number,
+        of: |step| step.algo.ell_std,
     },
     Quantity {
         title: "Staleness",

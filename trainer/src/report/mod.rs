@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! run_data ──▶ table, curves ──▶ chart, stack ──▶ page
-//!        └───▶ samples ───────────────────────────┘
+//!        └───▶ samples, alarms ───────────────────┘
 //! ```
 //!
 //! The page needs nothing from elsewhere; what a model wrote stands in it as text only ([`escape`]).
 
+mod alarms;
 mod axis;
 mod chart;
 mod curves;
-mod escape;
 mod page;
 pub mod run_data;
 mod samples;
@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::aside::Aside;
+use crate::escape;
 
 pub use run_data::{RunData, RunError};
 pub use table::Comparison;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::alarms;
 use super::chart::Chart;
 use super::curves;
 use super::escape::html;
@@ -27,6 +28,9 @@ pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
     );
     heading(&mut out, runs, &title);
     outcome(&mut out, runs);
+    for run in runs {
+        alarms::section(&mut out, run, runs.len() > 1);
+    }
     charts(&mut out, runs);
     for run in runs {
         samples::section(&mut out, run, runs.len() > 1);

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::config::Config;
 use crate::eval::Record;
+use crate::run::alarms::AlarmRecord;
 use crate::run::record::{EvalRecord, StepRecord, StepTimings};
 
 /// One run.
@@ -27,6 +28,8 @@ pub struct RunData {
     pub timings: Vec<StepTimings>,
     /// One an evaluation during training.
     pub evals: Vec<EvalRecord>,
+    /// What the run warned of, and what was over.
+    pub alarms: Vec<AlarmRecord>,
     /// Samples of the held-out tasks at the first evaluation; empty where there was none.
     pub before: Vec<Record>,
     /// Samples of the same tasks at the last evaluation; empty where there was no second one.
@@ -97,6 +100,7 @@ impl RunData {
             steps: lines(&folder.join("metrics.jsonl"))?,
             timings: lines(&folder.join("timings.jsonl"))?,
             evals: lines(&folder.join("eval.jsonl"))?,
+            alarms: lines(&folder.join("alarms.jsonl"))?,
             before: of(evaluations.first())?,
             after: of(evaluations.last().filter(|_| evaluations.len() > 1))?,
             first: of(phases.first())?,

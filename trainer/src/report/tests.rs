@@ -10,6 +10,7 @@ use super::{Comparison, RunData, write};
 use crate::algo::Metrics;
 use crate::eval::{self, Reading, Record};
 use crate::passk;
+use crate::run::alarms::{Alarm, AlarmRecord, State};
 use crate::run::record::{EvalRecord, GroupCounts, SampleRecord, StepRecord, StepTimings};
 
 /// What a model under training might write to break a page.
@@ -106,6 +107,7 @@ fn step(step: usize) -> StepRecord {
         length_mean: 8.5,
         length_max: 12,
         truncated: 0.25,
+        repeats: crate::run::Repeats::default(),
         lr: 1e-5,
     }
 }
@@ -141,6 +143,16 @@ fn run_folder(root: &Path) {
     lines(
         &root.join("eval.jsonl"),
         &[evaluation(0, &before), evaluation(10, &after)],
+    );
+    let alarm = |step, state| AlarmRecord {
+        step,
+        alarm: Alarm::LengthCollapse,
+        state,
+        text: "2 tokens long, <b>8</b> over the first".into(),
+    };
+    lines(
+        &root.join("alarms.jsonl"),
+        &[alarm(6, State::Raised), alarm(8, State::Cleared)],
     );
     lines(&root.join("samples/eval-0.jsonl"), &before);
     lines(&root.join("samples/eval-10.jsonl"), &after);
@@ -239,6 +251,9 @@ fn the_page_tells_what_the_samples_say() {
         "The whole interval lies above zero",
         "Gradient norm",
         "Where the time went",
+        "length collapse</b> <span>after update 6, over after update 8",
+        "2 tokens long, &lt;b&gt;8&lt;/b&gt; over",
+        "Training Pass@k",
         "few-shot-boxed",
     ] {
         assert!(text.contains(words), "{words}");

@@ -44,11 +44,13 @@ impl Run {
         store::cut_back_dumps(&job.folder, schedule.phases_begun(step), step);
         if step > 0 {
             checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
-            job.progress.say(&format!(
+            job.journal.progress.say(&format!(
                 "continuing after update {step} of {}",
                 schedule.updates()
             ));
         }
+        job.journal
+            .take_up(&job.folder, &job.config, &schedule, step)?;
         let evals: Vec<EvalRecord> = job.folder.read(Log::Eval)?;
         let best = best(&evals);
         if let Some((step, _)) =
@@ -65,7 +67,6 @@ impl Run {
             max_tokens: job.config.sampling.max_tokens,
             stop_strings: asking.stop_strings().to_vec(),
         };
-        job.progress.begin(schedule.updates(), step);
         Ok(Self {
             recipe: Recipe::of(&job.config),
             evaluation: eval::Settings::of(&job.config, asking.stop_strings()),
@@ -143,13 +144,13 @@ impl Run {
                 0
             },
         };
-        self.job.progress.updating(self.step);
+        self.job.journal.progress.updating(place);
         let policy = self.job.policy.clone();
         let outcome = tokio::task::block_in_place(|| {
             update::update(policy.as_ref(), self.recipe, groups, place)
         })?;
         let Some((record, report)) = outcome else {
-            self.job.progress.say(&format!(
+            self.job.journal.progress.say(&format!(
                 "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are drawn anew",
                 phase.index + 1
             ));
@@ -181,10 +182,10 @@ impl Run {
                 .map(|group| group.prompt.tokens.len())
                 .sum::<usize>();
         timings.elapsed = self.started.elapsed().as_secs_f64();
-        self.job.folder.append(Log::Metrics, record)?;
-        self.job.folder.append(Log::Timings, timings)?;
+        self.job
+            .journal
+            .updated(&self.job.folder, record, timings)?;
         self.logged = self.step;
-        self.job.progress.updated(record);
         Ok(())
     }
 

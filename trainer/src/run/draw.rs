@@ -67,7 +67,7 @@ impl Run {
                 None => return Ok(None),
             },
         };
-        store::dump_phase(&self.job.folder, phase.index, &drawn)?;
+        self.job.journal.sampled(&self.job.folder, phase, &drawn)?;
         Ok(Some(drawn))
     }
 
@@ -126,9 +126,8 @@ impl Run {
                 Query { prompt, seeds }
             })
             .collect();
-        let what = format!("phase {}/{}", phase.index + 1, self.schedule.phases());
-        let progress = &mut self.job.progress;
-        let mut watch = |tally: &rollout::Tally| progress.sampling(&what, tally);
+        let progress = &mut self.job.journal.progress;
+        let mut watch = |tally: &rollout::Tally| progress.drawing(phase.index, tally);
         let drawn = rollout::collect(
             &self.job.policy,
             &self.job.rewards,

@@ -103,7 +103,7 @@ pub enum TrainError {
     Samples(PathBuf),
     /// A setting that would make the continued run another run.
     #[error(
-        "`{0}` cannot change when a run is continued, since what it did so far rests on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every` and `run.keep` can change)"
+        "`{0}` cannot change when a run is continued, since what it did so far rests on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every`, `run.keep` and `run.alarms` can change)"
     )]
     Fixed(String),
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::course::Run;
 use super::record::EvalRecord;
-use super::{Log, TrainError, checkpoint, store};
+use super::{Log, TrainError, checkpoint};
 use crate::eval;
 use crate::rollout::{self, RolloutError};
 
@@ -22,8 +22,8 @@ impl Run {
         if done.iter().any(|record| record.step == self.step) {
             return Ok(true);
         }
-        let progress = &mut self.job.progress;
-        let mut watch = |tally: &rollout::Tally| progress.sampling("evaluation", tally);
+        let progress = &mut self.job.journal.progress;
+        let mut watch = |tally: &rollout::Tally| progress.evaluating(tally);
         let result = eval::evaluate(
             &self.job.policy,
             &self.job.rewards,
@@ -39,9 +39,9 @@ impl Run {
             Err(error) => return Err(TrainError::Rollout(error)),
         };
         let record = eval_record(self.step, &evaluation, &self.evaluation);
-        store::dump_evaluation(&self.job.folder, self.step, &evaluation.records)?;
-        self.job.folder.append(Log::Eval, &record)?;
-        self.job.progress.evaluated(&record);
+        self.job
+            .journal
+            .evaluated(&self.job.folder, &record, &evaluation.records)?;
         self.rank(&record)?;
         Ok(true)
     }

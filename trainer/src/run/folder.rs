@@ -25,6 +25,8 @@ pub enum Log {
     Timings,
     /// `eval.jsonl`
     Eval,
+    /// `alarms.jsonl`: made of the metrics and the evaluations, so never cut back but made anew.
+    Alarms,
 }
 
 impl Log {
@@ -33,6 +35,7 @@ impl Log {
             Log::Metrics => "metrics.jsonl",
             Log::Timings => "timings.jsonl",
             Log::Eval => "eval.jsonl",
+            Log::Alarms => "alarms.jsonl",
         }
     }
 }
@@ -125,6 +128,21 @@ impl RunFolder {
         self.root.join("rollouts")
     }
 
+    /// `samples/phase-N.jsonl`
+    pub(super) fn phase_samples(&self, phase: usize) -> PathBuf {
+        self.samples().join(format!("phase-{phase}.jsonl"))
+    }
+
+    /// `samples/eval-N.jsonl`, N the updates before it.
+    pub(super) fn eval_samples(&self, step: usize) -> PathBuf {
+        self.samples().join(format!("eval-{step}.jsonl"))
+    }
+
+    /// `tensorboard/`
+    pub(super) fn tensorboard(&self) -> PathBuf {
+        self.root.join("tensorboard")
+    }
+
     /// Replaces the saved configuration.
     pub(super) fn save_config(&self, config: &str) -> Result<(), TrainError> {
         write_aside(&self.config(), config.as_bytes())
@@ -133,15 +151,27 @@ impl RunFolder {
     /// Adds a line to a log.
     pub(super) fn append(&self, log: Log, record: &impl Serialize) -> Result<(), TrainError> {
         let path = self.root.join(log.name());
-        let mut line =
-            serde_json::to_vec(record).map_err(|error| TrainError::io(&path, error.into()))?;
-        line.push(b'\n');
+        let line = lines(&path, [record])?;
         File::options()
             .create(true)
             .append(true)
             .open(&path)
             .and_then(|mut file| file.write_all(&line))
             .map_err(|source| TrainError::io(&path, source))
+    }
+
+    /// Replaces a log by these lines; one without any is removed.
+    pub(super) fn rewrite(&self, log: Log, records: &[impl Serialize]) -> Result<(), TrainError> {
+        let path = self.root.join(log.name());
+        if !records.is_empty() {
+            return write_aside(&path, &lines(&path, records)?);
+        }
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(TrainError::io(&path, error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The whole lines of a log.
@@ -151,7 +181,7 @@ impl RunFolder {
 
     /// Makes sure that what was appended survives a loss of power.
     pub(super) fn sync(&self) -> Result<(), TrainError> {
-        for log in [Log::Metrics, Log::Timings, Log::Eval] {
+        for log in [Log::Metrics, Log::Timings, Log::Eval, Log::Alarms] {
             let path = self.root.join(log.name());
             match File::open(&path).and_then(|file| file.sync_all()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -212,6 +242,20 @@ pub fn read_log<T: DeserializeOwned>(root: &Path, log: Log) -> Result<Vec<T>, Tr
         .filter(|line| line.ends_with('\n'))
         .map(|line| serde_json::from_str(line).map_err(|error| TrainError::io(&path, error.into())))
         .collect()
+}
+
+/// JSON Lines for the file of this path.
+pub(super) fn lines<T: Serialize>(
+    path: &Path,
+    records: impl IntoIterator<Item = T>,
+) -> Result<Vec<u8>, TrainError> {
+    let mut text = Vec::new();
+    for record in records {
+        serde_json::to_writer(&mut text, &record)
+            .map_err(|error| TrainError::io(path, error.into()))?;
+        text.push(b'\n');
+    }
+    Ok(text)
 }
 
 /// Writes a file aside, then renames it: whoever looks sees the old content or the new.

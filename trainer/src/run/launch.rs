@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datasets::fetch::{self, Kind};
 use engine::Engine;
 
-use super::{Job, Progress, RunFolder, Summary, TrainError, teacher, train};
+use super::{Job, Journal, Progress, RunFolder, Summary, TrainError, teacher, train};
 use crate::config::{self, Config, ConfigError, Factor};
 use crate::data::{self, Prompts};
 use crate::policy::Policy;
@@ -48,7 +48,7 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     for set in sets {
         let (section, key, _) = config::parse_set(set)?;
         let free = matches!(section.as_str(), "verifier" | "engine")
-            || (section == "run" && matches!(key.as_str(), "checkpoint_every" | "keep"));
+            || (section == "run" && matches!(key.as_str(), "checkpoint_every" | "keep" | "alarms"));
         if !free {
             return Err(TrainError::Fixed(format!("{section}.{key}")));
         }
@@ -158,7 +158,7 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
         prompts,
         folder,
         stop,
-        progress,
+        journal: Journal::new(progress),
     })
     .await
 }

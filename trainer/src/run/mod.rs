@@ -4,16 +4,21 @@
 //! the data's order and every sample's seed are pure functions of the run's seed ([`crate::seed`]); the samples of a phase are on disk before
 //! its first update; and every file is cut back to the checkpoint before the first line is added.
 
+pub mod alarms;
+mod board;
 mod checkpoint;
 mod course;
 mod draw;
 mod error;
 mod evaluation;
 mod folder;
+mod journal;
 mod launch;
+mod pace;
 mod plan;
 mod progress;
 pub mod record;
+mod repeats;
 mod store;
 mod teacher;
 mod update;
@@ -31,10 +36,12 @@ pub use checkpoint::folder_of as checkpoint_folder;
 use course::Run;
 pub use error::TrainError;
 pub use folder::{Log, RunFolder, read_log};
+pub use journal::Journal;
 pub use launch::{Launch, Target, launch, locate_model, resume_config};
 pub use plan::{Footprint, Plan};
 pub use progress::Progress;
 use record::EvalRecord;
+pub use repeats::Repeats;
 pub use teacher::Lesson;
 
 /// Everything that a run works with.
@@ -56,7 +63,7 @@ pub struct Job {
     /// The end, where it is asked for.
     pub stop: Stop,
     /// Where its course is told.
-    pub progress: Progress,
+    pub journal: Journal,
 }
 
 /// How a run ended.
@@ -90,7 +97,7 @@ pub struct Summary {
 pub async fn train(job: Job) -> Result<Summary, TrainError> {
     let mut run = Run::take_up(job)?;
     let ended = run.go().await;
-    run.job.progress.end();
+    run.job.journal.progress.end();
     // What led here is worth more to the user than a checkpoint that fails for the same reason.
     let saved = run.checkpoint();
     let ended = ended?;

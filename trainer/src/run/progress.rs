@@ -5,7 +5,13 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::alarms::Alarm;
+use super::evaluation::best;
+use super::pace::{Pace, spoken};
 use super::record::{EvalRecord, StepRecord};
+use super::update::Place;
+use crate::config::Config;
+use crate::data::Schedule;
 use crate::rollout::Tally;
 
 /// Lines on long work come at most this often.
@@ -15,11 +21,17 @@ const REMINDER: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Progress {
     shape: Shape,
-    /// Updates in all, and done when this process began.
-    updates: usize,
-    begun_at: usize,
-    begun: Instant,
-    spoken: Instant,
+    /// `None` before the run begins.
+    pace: Option<Pace>,
+    /// Training reward of the last update, or of the phase under way.
+    reward: Option<f64>,
+    /// The best evaluation after at least one update: its step and its Pass@1.
+    best: Option<(usize, f64)>,
+    /// Seconds until the last completion of the phase under way was drawn.
+    drawn: Option<f64>,
+    /// Since the update under way began.
+    since: Instant,
+    said: Instant,
 }
 
 #[derive(Debug)]
@@ -36,7 +48,8 @@ impl Progress {
         if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(0);
             // The template is a constant of this program; a bar of another look would do as well.
-            if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:28}] {pos}/{len} {msg}")
+            if let Ok(style) =
+                ProgressStyle::with_template("{spinner} {prefix} [{bar:12}] {pos}/{len} {wide_msg}")
             {
                 bar.set_style(style.progress_chars("=> "));
             }
@@ -54,16 +67,29 @@ impl Progress {
     fn new(shape: Shape) -> Self {
         Self {
             shape,
-            updates: 0,
-            begun_at: 0,
-            begun: Instant::now(),
-            spoken: Instant::now(),
+            pace: None,
+            reward: None,
+            best: None,
+            drawn: None,
+            since: Instant::now(),
+            said: Instant::now(),
         }
     }
 
-    /// A run of `updates` updates goes on from `step`.
-    pub(super) fn begin(&mut self, updates: usize, step: usize) {
-        (self.updates, self.begun_at, self.begun) = (updates, step, Instant::now());
+    /// A run goes on from `step`.
+    pub(super) fn begin(
+        &mut self,
+        config: &Config,
+        schedule: Schedule,
+        step: usize,
+        evals: &[EvalRecord],
+    ) {
+        self.pace = Some(Pace::new(config, schedule, step, evals));
+        self.best = best(evals);
+        if let Shape::Bar(bar) = &self.shape {
+            // An update says nothing until it is done; the spinner shows that it is under way.
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
     }
 
     /// A line of its own.
@@ -75,94 +101,138 @@ impl Progress {
         }
     }
 
-    /// Completions of a phase or an evaluation come in.
-    pub(super) fn sampling(&mut self, what: &str, tally: &Tally) {
-        let seconds = tally.elapsed.as_secs_f64().max(1e-3);
-        let judged = tally.judged - tally.masked;
-        let reward = if judged == 0 {
-            0.0
+    /// Alarms that a run which is taken up has from before.
+    pub(super) fn standing(&self, alarms: impl Iterator<Item = Alarm>) {
+        let names: Vec<String> = alarms.map(|alarm| alarm.to_string()).collect();
+        if !names.is_empty() {
+            self.say(&format!(
+                "warning: not over yet, see alarms.jsonl: {}",
+                names.join(", ")
+            ));
+        }
+    }
+
+    /// Completions of a training phase come in.
+    pub(super) fn drawing(&mut self, phase: usize, tally: &Tally) {
+        let seconds = tally.elapsed.as_secs_f64();
+        let phases = self.pace.as_ref().map_or(0, Pace::phases);
+        if let Some(pace) = &mut self.pace {
+            pace.drawing(seconds, tally.drawn);
+        }
+        self.reward = mean_reward(tally).or(self.reward);
+        let place = format!("{}/{phases}", phase + 1);
+        if tally.drawn < tally.wanted {
+            self.drawn = None;
         } else {
-            tally.reward / judged as f64
+            self.drawn.get_or_insert(seconds);
+        }
+        if tally.wanted > 0 && tally.judged == tally.wanted {
+            if let Some(pace) = &mut self.pace {
+                pace.sampled(phase);
+            }
+            let drawn = self.drawn.take().unwrap_or(seconds);
+            self.said = Instant::now();
+            self.say(&format!(
+                "phase {place}: {} completions in {} ({}), judged {:.1} s later{}",
+                tally.drawn,
+                spoken(drawn),
+                rate(tally.tokens, drawn),
+                seconds - drawn,
+                outcome(tally)
+            ));
+        } else {
+            self.sampling(("inference", "verify"), &place, tally);
+        }
+    }
+
+    /// Completions of an evaluation come in.
+    pub(super) fn evaluating(&mut self, tally: &Tally) {
+        if let Some(pace) = &mut self.pace {
+            pace.evaluating(tally.elapsed.as_secs_f64(), tally.drawn, tally.wanted);
+        }
+        self.sampling(("evaluation", "evaluation, verify"), "", tally);
+    }
+
+    /// A teacher's completions are judged.
+    pub(super) fn checking(&mut self, tally: &Tally) {
+        self.sampling(("teacher", "teacher, verify"), "", tally);
+    }
+
+    /// `names` of what is under way, while completions are drawn and while the last are judged.
+    fn sampling(&mut self, names: (&str, &str), place: &str, tally: &Tally) {
+        let (name, done) = if tally.drawn < tally.wanted {
+            (names.0, tally.drawn)
+        } else {
+            (names.1, tally.judged)
         };
-        let state = format!(
-            "{:.0} tokens/s, {} judged, reward {reward:.3}{}",
-            tally.tokens as f64 / seconds,
-            tally.judged,
-            if tally.masked == 0 {
-                String::new()
-            } else {
-                format!(", {} masked", tally.masked)
-            },
-        );
+        let name = format!("{name} {place}");
+        let name = name.trim_end();
+        let state = format!("{}{}", sampling_state(tally), self.ahead());
         match &self.shape {
             Shape::Bar(bar) => {
                 bar.set_length(tally.wanted as u64);
-                bar.set_position(tally.drawn as u64);
-                bar.set_prefix(what.to_owned());
+                bar.set_position(done as u64);
+                bar.set_prefix(name.to_owned());
                 bar.set_message(state);
             }
-            Shape::Lines if self.spoken.elapsed() > REMINDER => {
-                eprintln!(
-                    "{what}: {}/{} completions, {state}",
-                    tally.drawn, tally.wanted
-                );
-                self.spoken = Instant::now();
+            Shape::Lines if self.said.elapsed() > REMINDER => {
+                eprintln!("{name}: {done} of {} completions, {state}", tally.wanted);
+                self.said = Instant::now();
             }
             Shape::Lines | Shape::Silent => {}
         }
     }
 
     /// An update begins.
-    pub(super) fn updating(&self, step: usize) {
+    pub(super) fn updating(&mut self, place: Place) {
+        self.since = Instant::now();
+        let Some(pace) = &mut self.pace else { return };
+        pace.sampled(place.phase);
         if let Shape::Bar(bar) = &self.shape {
             bar.set_prefix("update");
-            bar.set_length(self.updates as u64);
-            bar.set_position(step as u64);
-            bar.set_message(String::new());
+            bar.set_length(pace.updates() as u64);
+            bar.set_position(place.step as u64 - 1);
+            let each = pace
+                .update()
+                .map(|seconds| format!(", {} each", spoken(seconds)))
+                .unwrap_or_default();
+            bar.set_message(format!(
+                "{} of {} in phase {}/{}{each}{}{}",
+                place.update + 1,
+                place.phase_updates,
+                place.phase + 1,
+                pace.phases(),
+                self.reward
+                    .map(|reward| format!(", reward {reward:.3}"))
+                    .unwrap_or_default(),
+                self.ahead()
+            ));
         }
     }
 
     /// An update is done.
     pub(super) fn updated(&mut self, record: &StepRecord) {
-        self.spoken = Instant::now();
-        let algo = &record.algo;
-        self.say(&format!(
-            "update {}/{}: reward {:.3} ({} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {:.4}, length {:.1}{}",
-            record.step,
-            self.updates,
-            algo.reward,
-            record.groups.right,
-            record.groups.mixed,
-            record.groups.wrong,
-            record.grad_norm,
-            record.entropy,
-            algo.stale_mean_abs_log,
-            record.length_mean,
-            self.left(record.step).map(|left| format!(", {left} left")).unwrap_or_default(),
-        ));
+        self.said = Instant::now();
+        self.reward = Some(record.algo.reward);
+        let updates = self.pace.as_mut().map_or(0, |pace| {
+            pace.updated(record.step, self.since.elapsed().as_secs_f64());
+            pace.updates()
+        });
+        self.say(&update_line(record, updates, &self.ahead()));
     }
 
     /// An evaluation is done.
     pub(super) fn evaluated(&mut self, record: &EvalRecord) {
-        self.spoken = Instant::now();
-        let figures: Vec<String> = record
-            .pass_at
-            .iter()
-            .map(|(k, e)| {
-                format!(
-                    "Pass@{k} {:.1}% [{:.1}, {:.1}]",
-                    100.0 * e.mean,
-                    100.0 * e.low,
-                    100.0 * e.high
-                )
-            })
-            .collect();
-        self.say(&format!(
-            "evaluation after {} updates on {} tasks: {}",
-            record.step,
-            record.tasks.len(),
-            figures.join(", ")
-        ));
+        self.said = Instant::now();
+        if let Some(pace) = &mut self.pace {
+            pace.evaluated(record.step);
+        }
+        if let Some(now) = best(std::slice::from_ref(record))
+            && self.best.is_none_or(|before| now.1 > before.1)
+        {
+            self.best = Some(now);
+        }
+        self.say(&evaluation_line(record, self.best));
     }
 
     /// Takes the bar away.
@@ -172,15 +242,150 @@ impl Progress {
         }
     }
 
-    /// Time left, from that of the updates so far.
-    fn left(&self, step: usize) -> Option<String> {
-        let done = step.checked_sub(self.begun_at).filter(|done| *done > 0)?;
-        let open = self.updates.saturating_sub(step);
-        let seconds = self.begun.elapsed().as_secs() * open as u64 / done as u64;
-        (open > 0).then(|| match seconds {
-            0..60 => format!("{seconds} s"),
-            60..3600 => format!("{} min", seconds.div_ceil(60)),
-            _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    /// What a person hopes to hear: when it ends, and the best so far.
+    fn ahead(&self) -> String {
+        let best = self
+            .best
+            .map(|(_, pass)| format!(", best Pass@1 {:.1}%", 100.0 * pass))
+            .unwrap_or_default();
+        let left = self
+            .pace
+            .as_ref()
+            .and_then(Pace::left)
+            .filter(|seconds| *seconds > 0.0)
+            .map(|seconds| format!(", run {} left", spoken(seconds)))
+            .unwrap_or_default();
+        left + &best
+    }
+}
+
+fn rate(tokens: usize, seconds: f64) -> String {
+    format!("{:.0} tokens/s", tokens as f64 / seconds.max(1e-3))
+}
+
+fn mean_reward(tally: &Tally) -> Option<f64> {
+    let judged = tally.judged - tally.masked;
+    (judged > 0).then(|| tally.reward / judged as f64)
+}
+
+/// Reward and what has none.
+fn outcome(tally: &Tally) -> String {
+    let reward = mean_reward(tally)
+        .map(|reward| format!(", reward {reward:.3}"))
+        .unwrap_or_default();
+    match tally.masked {
+        0 => reward,
+        masked => format!("{reward}, {masked} masked"),
+    }
+}
+
+fn sampling_state(tally: &Tally) -> String {
+    let seconds = tally.elapsed.as_secs_f64();
+    if tally.drawn == 0 {
+        return "none done yet".to_owned();
+    }
+    let left = (tally.drawn < tally.wanted)
+        .then(|| seconds * (tally.wanted - tally.drawn) as f64 / tally.drawn as f64)
+        .map(|seconds| format!(", {} left", spoken(seconds)))
+        .unwrap_or_default();
+    format!("{}{}{left}", rate(tally.tokens, seconds), outcome(tally))
+}
+
+fn update_line(record: &StepRecord, updates: usize, ahead: &str) -> String {
+    let algo = &record.algo;
+    format!(
+        "update {}/{updates}: reward {:.3} ({} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {:.4}, length {:.1}{ahead}",
+        record.step,
+        algo.reward,
+        record.groups.right,
+        record.groups.mixed,
+        record.groups.wrong,
+        record.grad_norm,
+        record.entropy,
+        algo.stale_mean_abs_log,
+        record.length_mean,
+    )
+}
+
+fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
+    let figures: Vec<String> = record
+        .pass_at
+        .iter()
+        .map(|(k, e)| {
+            format!(
+                "Pass@{k} {:.1}% [{:.1}, {:.1}]",
+                100.0 * e.mean,
+                100.0 * e.low,
+                100.0 * e.high
+            )
         })
+        .collect();
+    let best = match best {
+        Some((step, _)) if step == record.step => "; the best so far".to_owned(),
+        Some((step, pass)) => format!(
+            "; the best so far: Pass@1 {:.1}% after {step}",
+            100.0 * pass
+        ),
+        None => String::new(),
+    };
+    format!(
+        "evaluation after {} updates on {} tasks: {}{best}",
+        record.step,
+        record.tasks.len(),
+        figures.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passk::Estimate;
+
+    #[test]
+    fn a_phase_under_way_says_how_fast_how_good_and_how_long() {
+        let tally = Tally {
+            wanted: 256,
+            drawn: 64,
+            tokens: 1200,
+            judged: 40,
+            reward: 9.0,
+            masked: 4,
+            elapsed: Duration::from_secs(20),
+        };
+        assert_eq!(
+            sampling_state(&tally),
+            "60 tokens/s, reward 0.250, 4 masked, 1 min left"
+        );
+        let first = Tally {
+            wanted: 256,
+            ..Tally::default()
+        };
+        assert_eq!(sampling_state(&first), "none done yet");
+    }
+
+    #[test]
+    fn an_evaluation_says_which_was_best() {
+        let record = |step| EvalRecord {
+            step,
+            samples: 4,
+            pass_at: [(
+                1,
+                Estimate {
+                    mean: 0.5,
+                    low: 0.4,
+                    high: 0.6,
+                    tasks: 100,
+                },
+            )]
+            .into(),
+            tasks: std::collections::BTreeMap::new(),
+            masked: 0,
+            length_mean: 8.0,
+            truncated: 0.0,
+        };
+        let line = |step, best| evaluation_line(&record(step), best);
+        assert!(line(0, None).ends_with("Pass@1 50.0% [40.0, 60.0]"));
+        assert!(line(8, Some((8, 0.5))).ends_with("; the best so far"));
+        assert!(line(9, Some((8, 0.6))).ends_with("; the best so far: Pass@1 60.0% after 8"));
     }
 }

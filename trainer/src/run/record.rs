@@ -6,6 +6,7 @@ use engine::Finish;
 use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
 
+use super::repeats::Repeats;
 use crate::algo::Metrics;
 use crate::passk::{Counts, Estimate};
 use crate::rollout::SampledGroup;
@@ -49,6 +50,9 @@ pub struct StepRecord {
     pub length_max: usize,
     /// Share of completions that ended by their length.
     pub truncated: f64,
+    /// Completions that say the same.
+    #[serde(flatten)]
+    pub repeats: Repeats,
     /// Learning rate of this update.
     pub lr: f64,
 }
@@ -114,6 +118,9 @@ pub struct StepTimings {
     pub trained_tokens: usize,
     /// From the run's start or last resumption to the end of this update.
     pub elapsed: f64,
+    /// When it ended, in seconds since 1970; 0 in the files of versions that did not note it.
+    #[serde(default)]
+    pub ended_at: f64,
 }
 
 /// A line of `eval.jsonl`.

@@ -1,6 +1,8 @@
 //! The phase under way on disk, so that a run that was killed goes on with the samples that it had, and completions for people to read.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use super::draw::Drawn;
-use super::folder::{RunFolder, write_aside};
+use super::folder::{RunFolder, lines, write_aside};
 use super::record::SampleRecord;
 use crate::data::{Phase, Prompt};
 use crate::eval;
 use crate::rollout::{Sample, SampledGroup};
+use crate::transcript;
 
 /// A phase's samples as the updates need them: tokens, log-probabilities, verdicts.
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,47 +111,68 @@ pub(super) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
     TrainError::Samples(file_of(run, phase.index, 0))
 }
 
-/// Writes the completions of a phase as `samples/phase-N.jsonl`, those drawn anew for its updates from U on as `samples/phase-N-from-U.jsonl`.
-pub(super) fn dump_phase(run: &RunFolder, phase: usize, drawn: &Drawn) -> Result<(), TrainError> {
-    let name = format!("{}.jsonl", name_of(phase, drawn.from));
-    dump(
-        &run.samples().join(name),
-        drawn.groups.iter().flat_map(SampleRecord::of_group),
-    )
+/// Writes the completions of a phase as `samples/phase-N.jsonl`, those drawn anew for its updates from U on as `samples/phase-N-from-U.jsonl`, and as a page for
+/// people beside it.
+pub(super) fn dump_phase(run: &RunFolder, phase: &Phase, drawn: &Drawn) -> Result<(), TrainError> {
+    let records: Vec<SampleRecord> = drawn
+        .groups
+        .iter()
+        .flat_map(SampleRecord::of_group)
+        .collect();
+    let path = run
+        .samples()
+        .join(format!("{}.jsonl", name_of(phase.index, drawn.from)));
+    write_aside(&path, &lines(&path, &records)?)?;
+    let title = format!(
+        "Phase {}: training samples drawn after {} updates",
+        phase.index,
+        phase.first_update + drawn.from
+    );
+    write_page(&path, &transcript::page(&title, &records))
 }
 
-/// Writes the completions of an evaluation as `samples/eval-N.jsonl`, N the updates before it.
+/// Writes the completions of an evaluation as `samples/eval-N.jsonl`, N the updates before it, and as a page for people beside it.
 pub(super) fn dump_evaluation(
     run: &RunFolder,
     step: usize,
     records: &[eval::Record],
 ) -> Result<(), TrainError> {
-    dump(
-        &run.samples().join(format!("eval-{step}.jsonl")),
-        records.iter(),
-    )
+    let path = run.eval_samples(step);
+    write_aside(&path, &lines(&path, records)?)?;
+    let title = format!("Evaluation on held-out tasks after {step} updates");
+    let samples = records.iter().map(|record| &record.sample);
+    write_page(&path, &transcript::page(&title, samples))
 }
 
-fn dump<T: Serialize>(path: &Path, records: impl Iterator<Item = T>) -> Result<(), TrainError> {
-    let mut text = Vec::new();
-    for record in records {
-        serde_json::to_writer(&mut text, &record)
-            .map_err(|error| TrainError::io(path, error.into()))?;
-        text.push(b'\n');
-    }
-    write_aside(path, &text)
+fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {
+    write_aside(&samples.with_extension("md"), page.as_bytes())
+}
+
+/// The first samples of a dump, as many as an excerpt takes; none where there is no such file.
+pub(super) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRecord> {
+    let Ok(file) = File::open(path) else {
+        return Vec::new();
+    };
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .map_while(|line| serde_json::from_str(&line).ok())
+        .take(transcript::excerpt_samples(group_size))
+        .collect()
 }
 
 /// Removes the dumps of phases from `first_phase` on and of evaluations after `step`: they will be written anew.
 pub(super) fn cut_back_dumps(run: &RunFolder, first_phase: usize, step: usize) {
-    let phases = numbered(&run.samples(), "phase-", ".jsonl")
-        .into_iter()
-        .filter(|(number, _)| *number >= first_phase);
-    let evaluations = numbered(&run.samples(), "eval-", ".jsonl")
-        .into_iter()
-        .filter(|(number, _)| *number > step);
-    for (_, path) in phases.chain(evaluations) {
-        let _ = std::fs::remove_file(path);
+    for suffix in [".jsonl", ".md"] {
+        let phases = numbered(&run.samples(), "phase-", suffix)
+            .into_iter()
+            .filter(|(number, _)| *number >= first_phase);
+        let evaluations = numbered(&run.samples(), "eval-", suffix)
+            .into_iter()
+            .filter(|(number, _)| *number > step);
+        for (_, path) in phases.chain(evaluations) {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

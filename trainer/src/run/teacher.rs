@@ -220,7 +220,7 @@ async fn judged(
         tally.judged = tally.drawn;
         tally.reward = right.len() as f64;
         tally.elapsed = started.elapsed();
-        progress.sampling("teacher", &tally);
+        progress.checking(&tally);
     }
     let told = format!(
         "the teacher's {all} completions: {} right, {} wrong, {cut_off} cut off, {} without a verdict, {unknown} of tasks that are not trained on",

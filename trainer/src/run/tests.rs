@@ -1,3 +1,5 @@
+mod watching;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,7 +79,7 @@ fn job(
         policy,
         folder,
         stop: stop.clone(),
-        progress: Progress::silent(),
+        journal: Journal::new(Progress::silent()),
     })
 }
 
@@ -113,12 +115,13 @@ fn assert_same(course: &BTreeMap<String, String>, expected: &BTreeMap<String, St
 /// Everything that must be equal between two runs of one seed.
 fn course(root: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    for name in ["metrics.jsonl", "eval.jsonl"] {
+    for name in ["metrics.jsonl", "eval.jsonl", "alarms.jsonl"] {
         files.insert(
             name.to_owned(),
-            std::fs::read_to_string(root.join(name)).unwrap(),
+            std::fs::read_to_string(root.join(name)).unwrap_or_default(),
         );
     }
+    files.insert("tensorboard".into(), watching::shown(root));
     for entry in std::fs::read_dir(root.join("samples")).unwrap().flatten() {
         files.insert(
             entry.file_name().into_string().unwrap(),
@@ -188,6 +191,8 @@ async fn a_run_learns_and_leaves_what_the_design_says() {
     for file in [
         "config.toml",
         "samples/phase-0.jsonl",
+        "samples/phase-0.md",
+        "samples/eval-40.md",
         "samples/phase-13.jsonl",
         "samples/eval-0.jsonl",
         "samples/eval-40.jsonl",

@@ -8,6 +8,7 @@ use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 use super::TrainError;
 use super::draw::tokens_of;
 use super::record::{GroupCounts, StepRecord, counts};
+use super::repeats::Repeats;
 use crate::algo::{self, Estimator, Gradient};
 use crate::config::{Config, Optimiser, Reward};
 use crate::policy::Policy;
@@ -224,6 +225,7 @@ fn record(
             .filter(|sample| sample.finish == Finish::Length)
             .count() as f64
             / all,
+        repeats: Repeats::of(groups),
         lr: f64::from(recipe.adamw.lr),
     }
 }

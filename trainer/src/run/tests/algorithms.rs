@@ -179,7 +179,7 @@ async fn lessons_of(root: &Path, config: &Config) -> Result<Vec<Lesson>, TrainEr
         &job.rewards,
         &job.prompts.train,
         &job.folder,
-        &mut job.progress,
+        &mut job.journal.progress,
     )
     .await?;
     Ok(lessons.expect("the recipe has a teacher"))

@@ -1,11 +1,11 @@
-//! Text that a model or a user wrote, made safe for HTML, SVG and CSV.
+//! Text that a model or a user wrote, made safe for HTML, SVG, CSV and Markdown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// For element content and quoted attributes alike. Control characters, which HTML cannot hold, become their pictures (␀, ␛, …),
 /// so that a reader sees that they were there.
-pub(super) fn html(text: &str) -> String {
+pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for c in text.chars() {
         match c {
@@ -14,24 +14,59 @@ pub(super) fn html(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(c),
-            '\u{0}'..='\u{1f}' => {
-                out.push(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}'));
-            }
-            '\u{7f}'..='\u{9f}' => out.push('\u{2421}'),
-            // Overrides that would reorder the page around the text; others than these need no care.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", c as u32);
-            }
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(c),
+            _ => show(&mut out, c),
         }
     }
     out
 }
 
+/// As it stands, but for what a terminal or an editor would obey instead of showing.
+pub(crate) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    text.chars().for_each(|c| show(&mut out, c));
+    out
+}
+
+/// A block of code in Markdown that the text cannot end.
+pub(crate) fn fenced(text: &str) -> String {
+    let text = plain(text.trim_matches('\n'));
+    let fence = "`".repeat(longest_run(&text).max(2) + 1);
+    format!("{fence}text\n{text}\n{fence}")
+}
+
+/// Code within a line of Markdown; line breaks become spaces.
+pub(crate) fn code(text: &str) -> String {
+    let text = plain(text).replace(['\n', '\t'], " ");
+    let tick = "`".repeat(longest_run(&text) + 1);
+    let pad = if text.starts_with('`') || text.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
+    format!("{tick}{pad}{text}{pad}{tick}")
+}
+
+/// Of backticks.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+fn show(out: &mut String, c: char) {
+    match c {
+        '\n' | '\t' => out.push(c),
+        '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
+        '\u{7f}'..='\u{9f}' => out.push('\u{2421}'),
+        // Overrides that would reorder the page around the text; others than these need no care.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", c as u32);
+        }
+        '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+        _ => out.push(c),
+    }
+}
+
 /// A field of a CSV file (RFC 4180). A field that a spreadsheet would run as a formula gets an apostrophe before it.
-pub(super) fn csv(field: &str) -> Cow<'_, str> {
+pub(crate) fn csv(field: &str) -> Cow<'_, str> {
     let formula =
         field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
     if !formula && !field.contains([',', '"', '\n', '\r']) {
@@ -58,6 +93,14 @@ mod tests {
     fn control_and_direction_characters_are_shown_not_obeyed() {
         assert_eq!(html("a\u{0}\u{1b}[31m\r\n\t"), "a␀␛[31m␍\n\t");
         assert_eq!(html("\u{202e}abc"), "⟨U+202E⟩abc");
+    }
+
+    #[test]
+    fn no_text_ends_its_own_fence() {
+        assert_eq!(fenced("\na```b\u{1b}\n"), "````text\na```b␛\n````");
+        assert_eq!(fenced("a"), "```text\na\n```");
+        assert_eq!(code("a`b\nc"), "``a`b c``");
+        assert_eq!(code("`"), "`` ` ``");
     }
 
     #[test]

@@ -1,0 +1,45 @@
+//! What a run warned of, and whether it is over.
+
+use std::fmt::Write as _;
+
+use super::escape::html;
+use super::run_data::RunData;
+use crate::run::alarms::{AlarmRecord, State};
+
+/// The section of one run; nothing where nothing rang.
+pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
+    let raised: Vec<&AlarmRecord> = run
+        .alarms
+        .iter()
+        .filter(|alarm| alarm.state == State::Raised)
+        .collect();
+    if raised.is_empty() {
+        return;
+    }
+    let name = if named {
+        format!(": {}", html(&run.name))
+    } else {
+        String::new()
+    };
+    let _ = writeln!(
+        out,
+        "<h2>Alarms{name}</h2><p>Signs of reward hacking or collapse in the numbers. What they mean is for a person to judge.</p>\n<ul class=\"alarms\">"
+    );
+    for alarm in raised {
+        let over = run.alarms.iter().find(|other| {
+            other.state == State::Cleared && other.alarm == alarm.alarm && other.step >= alarm.step
+        });
+        let until = over.map_or_else(
+            || "not over".to_owned(),
+            |over| format!("over after update {}", over.step),
+        );
+        let _ = writeln!(
+            out,
+            "<li><b>{}</b> <span>after update {}, {until}</span><br/>{}</li>",
+            html(&alarm.alarm.to_string()),
+            alarm.step,
+            html(&alarm.text)
+        );
+    }
+    out.push_str("</ul>\n");
+}

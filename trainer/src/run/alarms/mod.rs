@@ -1,0 +1,192 @@
+//! Alarms: signs in a run's numbers that it is going wrong, told to a person while there is time to act.
+//!
+//! A pure function of the lines of `metrics.jsonl` and `eval.jsonl`, in their order: a run that is continued has its alarms again by reading
+//! those lines, and no state of their own is kept. Each alarm is told once when it begins and once when it is over; between the two limits
+//! nothing changes, so that a number at a limit does not ring again and again. [`rules`] has the limits, with their reasons.
+//!
+//! An alarm changes nothing in the run: what it means is for a person to judge.
+
+mod held_out;
+mod rules;
+mod window;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{EvalRecord, StepRecord};
+use held_out::HeldOut;
+use window::Window;
+
+/// What may be going wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Alarm {
+    /// The training reward rises while held-out Pass@1 falls.
+    RewardHacking,
+    /// Held-out Pass@1 falls, and the training reward does not rise.
+    HeldOutFall,
+    /// Completions have become far shorter.
+    LengthCollapse,
+    /// Completions have become far longer.
+    LengthExplosion,
+    /// One completion is given to most prompts.
+    Repetition,
+    /// The policy hardly varies what it says, with much left to learn.
+    EntropyCollapse,
+    /// Most completions are cut off at the limit, and it gets no better.
+    Truncation,
+    /// All completions of all groups are wrong: nothing is learnt.
+    AllWrong,
+    /// All completions of all groups are right: nothing is learnt.
+    AllRight,
+    /// The importance weights leave few samples that count.
+    StaleSamples,
+    /// Many completions have no verdict.
+    Masked,
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Alarm::RewardHacking => "reward hacking",
+            Alarm::HeldOutFall => "held-out fall",
+            Alarm::LengthCollapse => "length collapse",
+            Alarm::LengthExplosion => "length explosion",
+            Alarm::Repetition => "repetition",
+            Alarm::EntropyCollapse => "entropy collapse",
+            Alarm::Truncation => "truncation",
+            Alarm::AllWrong => "all wrong",
+            Alarm::AllRight => "all right",
+            Alarm::StaleSamples => "stale samples",
+            Alarm::Masked => "masked samples",
+        })
+    }
+}
+
+/// Whether an alarm begins or is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It begins.
+    Raised,
+    /// It is over.
+    Cleared,
+}
+
+/// A line of `alarms.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AlarmRecord {
+    /// Updates done.
+    pub step: usize,
+    /// Which alarm.
+    pub alarm: Alarm,
+    /// Begins, or is over.
+    pub state: State,
+    /// The numbers in words, and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for AlarmRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.state {
+            State::Raised => write!(
+                f,
+                "{} after update {}: {}",
+                self.alarm, self.step, self.text
+            ),
+            State::Cleared => write!(
+                f,
+                "{} is over after update {}: {}",
+                self.alarm, self.step, self.text
+            ),
+        }
+    }
+}
+
+/// What a rule finds.
+#[derive(Debug, Clone, PartialEq)]
+struct Finding {
+    alarm: Alarm,
+    /// Beyond the limit.
+    rings: bool,
+    /// Well within it again.
+    quiet: bool,
+    /// The numbers.
+    numbers: String,
+    /// What to do; told with an alarm that begins.
+    remedy: String,
+}
+
+/// Looks on, and says what begins and what is over.
+#[derive(Debug, Default)]
+pub struct Watch {
+    window: Window,
+    held_out: HeldOut,
+    standing: BTreeSet<Alarm>,
+}
+
+impl Watch {
+    /// After an update.
+    pub fn update(&mut self, record: &StepRecord) -> Vec<AlarmRecord> {
+        self.window.add(record);
+        let findings = rules::all(&self.window, record.phase);
+        self.told(record.step, findings)
+    }
+
+    /// After an evaluation.
+    pub fn evaluation(&mut self, record: &EvalRecord) -> Vec<AlarmRecord> {
+        let findings = self.held_out.findings(record, &self.window);
+        self.told(record.step, findings)
+    }
+
+    /// Every alarm of a run's lines.
+    pub fn replay(&mut self, steps: &[StepRecord], evals: &[EvalRecord]) -> Vec<AlarmRecord> {
+        let mut alarms = Vec::new();
+        let mut evals = evals.iter().peekable();
+        for step in steps {
+            // An evaluation comes after the update of its number, before the next.
+            while let Some(eval) = evals.next_if(|eval| eval.step < step.step) {
+                alarms.extend(self.evaluation(eval));
+            }
+            alarms.extend(self.update(step));
+        }
+        alarms.extend(
+            evals
+                .flat_map(|eval| self.evaluation(eval))
+                .collect::<Vec<_>>(),
+        );
+        alarms
+    }
+
+    /// Alarms that have begun and are not over.
+    pub fn standing(&self) -> impl Iterator<Item = Alarm> + '_ {
+        self.standing.iter().copied()
+    }
+
+    fn told(&mut self, step: usize, findings: Vec<Finding>) -> Vec<AlarmRecord> {
+        findings
+            .into_iter()
+            .filter_map(|finding| {
+                let (state, text) = if finding.rings && self.standing.insert(finding.alarm) {
+                    let text = format!("{}. {}", finding.numbers, finding.remedy);
+                    (State::Raised, text)
+                } else if finding.quiet && self.standing.remove(&finding.alarm) {
+                    (State::Cleared, finding.numbers)
+                } else {
+                    return None;
+                };
+                Some(AlarmRecord {
+                    step,
+                    alarm: finding.alarm,
+                    state,
+                    text,
+                })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! How much of what was drawn is the same text again: the first sign of a model that has found one answer to everything.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rollout::SampledGroup;
+
+/// Of one mini-batch. Texts are compared as they were judged; masked completions count too.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Repeats {
+    /// Share of completions that say what an earlier one of the same prompt says. High where the model is sure, rightly or wrongly.
+    pub repeated: f64,
+    /// Share of completions that are the commonest text of all. Where the answers to prompts differ, it stays near 1 / prompts.
+    pub commonest: f64,
+}
+
+impl Repeats {
+    /// Of the groups of an update.
+    #[must_use]
+    pub fn of(groups: &[SampledGroup]) -> Self {
+        let (mut all, mut repeated) = (0usize, 0usize);
+        let mut everywhere: HashMap<&str, usize> = HashMap::new();
+        for group in groups {
+            let mut here: HashMap<&str, usize> = HashMap::new();
+            for sample in &group.samples {
+                *here.entry(sample.text.as_str()).or_default() += 1;
+            }
+            all += group.samples.len();
+            repeated += group.samples.len() - here.len();
+            for (text, count) in here {
+                *everywhere.entry(text).or_default() += count;
+            }
+        }
+        let share = |part: usize| part as f64 / all.max(1) as f64;
+        Self {
+            repeated: share(repeated),
+            commonest: share(everywhere.into_values().max().unwrap_or(0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Finish;
+    use verifier_api::Verdict;
+
+    use super::*;
+    use crate::reward::Judged;
+    use crate::rollout::Sample;
+    use crate::scripted::{Toy, dataset, prompt};
+
+    fn groups(texts: &[&[&str]]) -> Vec<SampledGroup> {
+        let policy = Toy::default();
+        let dataset = dataset(texts.len(), 0);
+        texts
+            .iter()
+            .zip(&dataset.train)
+            .map(|(texts, task)| SampledGroup {
+                prompt: prompt(&policy, task),
+                samples: texts.iter().map(|text| sample(text)).collect(),
+            })
+            .collect()
+    }
+
+    fn sample(text: &str) -> Sample {
+        Sample {
+            tokens: vec![1],
+            logp: vec![-1.0],
+            reference: Vec::new(),
+            text: text.to_owned(),
+            finish: Finish::Stop,
+            judged: Judged {
+                reward: Some(0.0),
+                verdict: Verdict::Incorrect,
+                detail: serde_json::Value::Null,
+                passed: None,
+                total: None,
+            },
+        }
+    }
+
+    #[test]
+    fn repeats_within_a_prompt_and_across_prompts_are_told_apart() {
+        let sure = groups(&[&["1", "1", "1", "1"], &["2", "2", "2", "2"]]);
+        assert_eq!(
+            Repeats::of(&sure),
+            Repeats {
+                repeated: 0.75,
+                commonest: 0.5
+            }
+        );
+        let one_answer = groups(&[&["0", "0"], &["0", "1"], &["0", "2"]]);
+        let repeats = Repeats::of(&one_answer);
+        assert_eq!(repeats.repeated, 1.0 / 6.0);
+        assert_eq!(repeats.commonest, 4.0 / 6.0);
+        assert_eq!(Repeats::of(&[]), Repeats::default());
+    }
+}

@@ -1,0 +1,75 @@
+//! What those who look on are shown.
+
+use super::*;
+use crate::tensorboard::{self, Value};
+
+/// What TensorBoard shows of a run, but for times, each tag by its steps.
+pub(super) fn shown(root: &Path) -> String {
+    let mut lines: Vec<String> = tensorboard::read(&root.join("tensorboard"))
+        .into_iter()
+        .filter(|point| !point.tag.starts_with("time/"))
+        .map(|point| format!("{} {:06} {:?}\n", point.tag, point.step, point.value))
+        .collect();
+    lines.sort();
+    lines.concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tensorboard_shows_every_number_of_the_logs() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let root = home.path().join("run");
+    go(&root, &config(&server.url, &[])).await.unwrap();
+    let points = tensorboard::read(&root.join("tensorboard"));
+    let mut checked = 0;
+    for (section, log) in [("train", "metrics.jsonl"), ("time", "timings.jsonl")] {
+        let text = std::fs::read_to_string(root.join(log)).unwrap();
+        for line in text.lines() {
+            let record: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(line).unwrap();
+            let step = record["step"].as_u64().unwrap() as usize;
+            for (name, value) in &record {
+                let Some(value) = value
+                    .as_f64()
+                    .filter(|_| name != "step" && name != "ended_at")
+                else {
+                    continue;
+                };
+                let tag = format!("{section}/{name}");
+                let shown = points.iter().filter(|p| p.step == step && p.tag == tag);
+                let shown: Vec<&Value> = shown.map(|point| &point.value).collect();
+                assert_eq!(shown, [&Value::Scalar(f64::from(value as f32))], "{tag}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 10 * 30, "{checked}");
+    let steps = |tag: &str| -> Vec<usize> {
+        let of_tag = points.iter().filter(|point| point.tag == tag);
+        of_tag.map(|point| point.step).collect()
+    };
+    assert_eq!(steps("train/pass_at_4"), (1..=10).collect::<Vec<_>>());
+    for tag in ["eval/pass_at_1", "eval/pass_at_4_high", "samples/eval"] {
+        assert_eq!(steps(tag), [0, 4, 8, 10], "{tag}");
+    }
+    assert_eq!(steps("samples/train"), [0, 3, 6, 9]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alarms_are_logged_once_and_can_be_turned_off() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (on, off) = (home.path().join("on"), home.path().join("off"));
+    // All answers are the same letter here, so that learning is repetition.
+    let long = &["run.updates=60", "eval.samples=0"];
+    go(&on, &config(&server.url, long)).await.unwrap();
+    let alarms: Vec<alarms::AlarmRecord> = read_log(&on, Log::Alarms).unwrap();
+    let steps: Vec<StepRecord> = read_log(&on, Log::Metrics).unwrap();
+    assert_eq!(alarms, alarms::Watch::default().replay(&steps, &[]));
+    assert!(!alarms.is_empty());
+    let told = tensorboard::read(&on.join("tensorboard"));
+    let told = told.iter().filter(|point| point.tag == "alarms").count();
+    assert_eq!(told, alarms.len());
+
+    let config = super::config(&server.url, &[long[0], long[1], "run.alarms=false"]);
+    go(&off, &config).await.unwrap();
+    assert!(!off.join("alarms.jsonl").exists());
+}

@@ -1,0 +1,322 @@
+//! Samples as Markdown: what a person reads to see what a model really does.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use engine::Finish;
+use verifier_api::Verdict;
+
+use crate::escape::{code, fenced};
+use crate::run::record::SampleRecord;
+
+/// Longer texts are cut, with a note; they stand whole in the JSON Lines beside the page.
+const LONGEST: usize = 4000;
+/// Tasks of an excerpt, and completions of each.
+const EXCERPT: (usize, usize) = (4, 2);
+/// A beginning that all prompts share is shown once where it is at least so long.
+const SHARED: usize = 120;
+
+/// All samples, prompt by prompt; completions of a prompt that say the same are shown once.
+pub fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
+    let samples: Vec<&SampleRecord> = samples.into_iter().collect();
+    let groups = by_prompt(&samples);
+    let mut out = format!("# {title}\n\n{}\n", summary(&samples, &groups));
+    let shared = shared_start(&groups);
+    if !shared.is_empty() {
+        let _ = write!(out, "\nEvery prompt begins with:\n\n{}\n", cut(shared));
+    }
+    for group in &groups {
+        let _ = write!(
+            out,
+            "\n## {}: {}\n\n{}\n",
+            code(&group[0].task),
+            right_of(group),
+            cut(&group[0].prompt[shared.len()..])
+        );
+        for same in distinct(group) {
+            answer(&mut out, &same);
+        }
+    }
+    out
+}
+
+/// A few prompts with a few completions of each, right and wrong ones where there are both.
+pub fn excerpt<'a>(samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
+    let samples: Vec<&SampleRecord> = samples.into_iter().collect();
+    let mut groups = by_prompt(&samples);
+    groups.truncate(EXCERPT.0);
+    let shared = shared_start(&groups).len();
+    let mut out = String::new();
+    for group in &groups {
+        let _ = write!(
+            out,
+            "**{}**: {}\n\n{}\n",
+            code(&group[0].task),
+            right_of(group),
+            cut(&group[0].prompt[shared..])
+        );
+        let mut shown = distinct(group);
+        // The other verdict comes second, where there is one.
+        let other = shown
+            .iter()
+            .position(|same| same[0].reward != shown[0][0].reward);
+        if let Some(other) = other {
+            shown.swap(1, other);
+        }
+        for same in shown.iter().take(EXCERPT.1) {
+            answer(&mut out, same);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Samples that [`excerpt`] has use for, at `group_size` a prompt.
+#[must_use]
+pub fn excerpt_samples(group_size: usize) -> usize {
+    EXCERPT.0 * group_size
+}
+
+/// In the order in which the tasks first appear. A group is never empty.
+fn by_prompt<'a>(samples: &[&'a SampleRecord]) -> Vec<Vec<&'a SampleRecord>> {
+    let mut groups: Vec<Vec<&SampleRecord>> = Vec::new();
+    let mut places = HashMap::new();
+    for sample in samples {
+        // A task can come twice in a phase that spans two epochs; its samples are numbered anew then.
+        let place = places
+            .get(&sample.task)
+            .copied()
+            .filter(|_| sample.sample > 0)
+            .unwrap_or(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
+        }
+        places.insert(&sample.task, place);
+        groups[place].push(sample);
+    }
+    groups
+}
+
+/// Completions of a group that have the same text and verdict.
+fn distinct<'a>(group: &[&'a SampleRecord]) -> Vec<Vec<&'a SampleRecord>> {
+    let mut found: Vec<Vec<&SampleRecord>> = Vec::new();
+    for sample in group {
+        let same = found.iter_mut().find(|others| {
+            others[0].completion == sample.completion
+                && others[0].verdict == sample.verdict
+                && others[0].reward == sample.reward
+        });
+        match same {
+            Some(others) => others.push(sample),
+            None => found.push(vec![sample]),
+        }
+    }
+    found
+}
+
+/// The whole lines with which all prompts begin, where there are several prompts and this is worth while.
+fn shared_start<'a>(groups: &[Vec<&'a SampleRecord>]) -> &'a str {
+    let [first, rest @ ..] = groups else {
+        return "";
+    };
+    let first = first[0].prompt.as_str();
+    let common = rest
+        .iter()
+        .map(|group| {
+            first
+                .bytes()
+                .zip(group[0].prompt.bytes())
+                .take_while(|(a, b)| a == b)
+                .count()
+        })
+        .min()
+        .unwrap_or(0);
+    // The end of a line is the end of a character too.
+    match first.as_bytes()[..common].iter().rposition(|b| *b == b'\n') {
+        Some(end) if end >= SHARED => &first[..=end],
+        _ => "",
+    }
+}
+
+fn summary(samples: &[&SampleRecord], groups: &[Vec<&SampleRecord>]) -> String {
+    let rewards: Vec<f64> = samples.iter().filter_map(|sample| sample.reward).collect();
+    let share = |count: usize| 100.0 * count as f64 / samples.len().max(1) as f64;
+    let cut_off = samples
+        .iter()
+        .filter(|sample| sample.finish == Finish::Length)
+        .count();
+    let mut out = format!(
+        "{} completions of {} prompts: mean reward {:.3}, {:.1} tokens on average, {:.0}% cut off at the limit",
+        samples.len(),
+        groups.len(),
+        rewards.iter().sum::<f64>() / rewards.len().max(1) as f64,
+        samples.iter().map(|sample| sample.tokens).sum::<usize>() as f64
+            / samples.len().max(1) as f64,
+        share(cut_off),
+    );
+    if rewards.len() < samples.len() {
+        let _ = write!(out, ", {} without a verdict", samples.len() - rewards.len());
+    }
+    out.push('.');
+    let mut texts: HashMap<&str, usize> = HashMap::new();
+    for sample in samples {
+        *texts.entry(&sample.completion).or_default() += 1;
+    }
+    // The text decides between equal counts, so that the page is always the same.
+    let commonest = texts
+        .into_iter()
+        .max_by_key(|(text, count)| (*count, *text));
+    if let Some((text, count)) = commonest
+        && count > 1
+        && groups.len() > 1
+    {
+        let _ = write!(
+            out,
+            " The commonest completion ({count} times): {}",
+            code(&text.chars().take(80).collect::<String>())
+        );
+    }
+    out
+}
+
+fn right_of(group: &[&SampleRecord]) -> String {
+    let judged = || group.iter().filter_map(|sample| sample.reward);
+    format!(
+        "{} of {} right",
+        judged().filter(|reward| *reward >= 1.0).count(),
+        judged().count()
+    )
+}
+
+fn answer(out: &mut String, same: &[&SampleRecord]) {
+    let sample = same[0];
+    let words = match (sample.reward, sample.verdict) {
+        (None, _) => "no verdict",
+        (Some(reward), _) if reward >= 1.0 => "right",
+        (_, Verdict::Timeout) => "too slow",
+        (_, Verdict::Memory) => "too large",
+        (_, Verdict::Malformed) => "no answer found",
+        _ => "wrong",
+    };
+    let _ = write!(out, "\n**{words}**");
+    if same.len() > 1 {
+        let _ = write!(out, ", {} times", same.len());
+    }
+    if let Some(reward) = sample.reward {
+        let _ = write!(out, " · reward {}", (reward * 1000.0).round() / 1000.0);
+    }
+    let _ = write!(
+        out,
+        " · {} tokens · log-probability {:.1}{}",
+        sample.tokens,
+        sample.logp,
+        if sample.finish == Finish::Length {
+            " · cut off at the limit"
+        } else {
+            ""
+        }
+    );
+    let told = match &sample.detail {
+        serde_json::Value::Null => false,
+        serde_json::Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    if told {
+        let detail: String = sample.detail.to_string().chars().take(400).collect();
+        let _ = write!(out, " · {}", code(&detail));
+    }
+    let _ = if sample.completion.trim().is_empty() {
+        write!(out, "\n\n(nothing)\n")
+    } else {
+        write!(out, "\n\n{}\n", cut(&sample.completion))
+    };
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!(
+            "{}\n\n({} more characters)",
+            fenced(&text[..end]),
+            text[end..].chars().count()
+        ),
+        None => fenced(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(task: &str, sample: usize, completion: &str, reward: Option<f64>) -> SampleRecord {
+        let examples = "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(4);
+        SampleRecord {
+            task: task.to_owned(),
+            sample,
+            prompt: format!("{examples}Question: {task}?\nAnswer:"),
+            completion: completion.to_owned(),
+            reward,
+            verdict: match reward {
+                Some(1.0) => Verdict::Correct,
+                Some(_) => Verdict::Malformed,
+                None => Verdict::Unavailable,
+            },
+            detail: serde_json::json!({"extracted": reward}),
+            tokens: 8,
+            logp: -3.51,
+            finish: if sample == 2 {
+                Finish::Length
+            } else {
+                Finish::Stop
+            },
+        }
+    }
+
+    fn samples() -> Vec<SampleRecord> {
+        vec![
+            sample("1 + 2", 0, " \\boxed{3}", Some(1.0)),
+            sample("1 + 2", 1, " \\boxed{3}", Some(1.0)),
+            sample("1 + 2", 2, "```\n# not a heading\u{1b}[2J", Some(0.0)),
+            sample("4 + 5", 0, " \\boxed{3}", Some(0.0)),
+            sample("4 + 5", 1, "", None),
+        ]
+    }
+
+    #[test]
+    fn a_page_shows_every_prompt_and_each_different_completion_once() {
+        insta::assert_snapshot!(page("Phase 3", &samples()));
+    }
+
+    #[test]
+    fn an_excerpt_shows_right_and_wrong_and_stays_short() {
+        let many: Vec<SampleRecord> = (0..50)
+            .flat_map(|task| {
+                (0..8).map(move |n| {
+                    let text = format!("answer {n}");
+                    sample(
+                        &task.to_string(),
+                        n,
+                        &text,
+                        Some(f64::from(u8::from(n == 7))),
+                    )
+                })
+            })
+            .collect();
+        let text = excerpt(&many);
+        assert_eq!(text, excerpt(&many[..excerpt_samples(8)]));
+        assert_eq!(
+            (
+                text.matches("**right**").count(),
+                text.matches("**no answer found**").count()
+            ),
+            (4, 4)
+        );
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_a_page_of_nothing_is_a_page() {
+        let long = "é".repeat(LONGEST + 7);
+        let text = page("Phase 0", &[sample("x", 0, &long, Some(0.0))]);
+        assert!(text.contains("(7 more characters)"));
+        assert!(page("Phase 0", &[]).contains("0 completions of 0 prompts"));
+    }
+}
