@@ -11,7 +11,7 @@
 //!
 //! [`config`] resolves a recipe once; [`data`] makes prompts of tasks and orders them; [`rollout`] samples completions from a
 //! [`policy::Policy`] and has them judged by [`reward`] as they finish; [`algo`] turns log-probabilities and rewards into the gradient
-//! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption.
+//! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption. [`study`] measures what the estimators of [`algo`] do.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,7 @@ pub mod rollout;
 pub mod run;
 pub mod seed;
 pub mod stop;
+pub mod study;
 
 #[cfg(test)]
 mod scripted;

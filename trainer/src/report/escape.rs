@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// For element content and quoted attributes alike. Control characters, which HTML cannot hold, become their pictures (␀, ␛, …),
 /// so that a reader sees that they were there.
-pub(super) fn html(text: &str) -> String {
+pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for c in text.chars() {
         match c {
@@ -31,7 +31,7 @@ pub(super) fn html(text: &str) -> String {
 }
 
 /// A field of a CSV file (RFC 4180). A field that a spreadsheet would run as a formula gets an apostrophe before it.
-pub(super) fn csv(field: &str) -> Cow<'_, str> {
+pub(crate) fn csv(field: &str) -> Cow<'_, str> {
     let formula =
         field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
     if !formula && !field.contains([',', '"', '\n', '\r']) {
