@@ -128,6 +128,28 @@ impl Asking {
             tokens: tokens.into(),
         })
     }
+
+    /// The prompts of at most `limit` tokens, and the number of the others.
+    ///
+    /// # Errors
+    /// [`DataError::Tokens`].
+    pub fn prompts(
+        &self,
+        policy: &dyn Policy,
+        tasks: Vec<Task>,
+        limit: usize,
+    ) -> Result<(Vec<Arc<Prompt>>, usize), DataError> {
+        let all = tasks.len();
+        let mut prompts = Vec::with_capacity(all);
+        for task in tasks {
+            let prompt = self.prompt(policy, &Arc::new(task))?;
+            if (1..=limit).contains(&prompt.tokens.len()) {
+                prompts.push(Arc::new(prompt));
+            }
+        }
+        let left_out = all - prompts.len();
+        Ok((prompts, left_out))
+    }
 }
 
 /// A data set with its prompts made.
@@ -181,8 +203,8 @@ impl Prompts {
             .max_prompt_tokens
             .min(room(config.sampling.max_tokens));
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
-        let (train, left_out) = make(&asking, policy, dataset.train, limit)?;
-        let (eval, eval_left_out) = make(&asking, policy, dataset.eval, eval_limit)?;
+        let (train, left_out) = asking.prompts(policy, dataset.train, limit)?;
+        let (eval, eval_left_out) = asking.prompts(policy, dataset.eval, eval_limit)?;
         if train.is_empty() {
             return Err(DataError::Nothing {
                 dataset: dataset.name,
@@ -198,25 +220,6 @@ impl Prompts {
             overlap,
         })
     }
-}
-
-/// The prompts of at most `limit` tokens, and the number of the others.
-fn make(
-    asking: &Asking,
-    policy: &dyn Policy,
-    tasks: Vec<Task>,
-    limit: usize,
-) -> Result<(Vec<Arc<Prompt>>, usize), DataError> {
-    let all = tasks.len();
-    let mut prompts = Vec::with_capacity(all);
-    for task in tasks {
-        let prompt = asking.prompt(policy, &Arc::new(task))?;
-        if (1..=limit).contains(&prompt.tokens.len()) {
-            prompts.push(Arc::new(prompt));
-        }
-    }
-    let left_out = all - prompts.len();
-    Ok((prompts, left_out))
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@
 //!
 //! [`config`] resolves a recipe once; [`data`] makes prompts of tasks and orders them; [`rollout`] samples completions from a
 //! [`policy::Policy`] and has them judged by [`reward`] as they finish; [`algo`] turns log-probabilities and rewards into the gradient
-//! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption. Who looks on reads samples by [`transcript`]
-//! and curves by [`tensorboard`].
+//! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption. [`study`] measures what the estimators of [`algo`] do. Who looks on
+//! reads samples by [`transcript`] and curves by [`tensorboard`].
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +30,7 @@ pub mod rollout;
 pub mod run;
 pub mod seed;
 pub mod stop;
+pub mod study;
 pub mod tensorboard;
 pub mod transcript;
 

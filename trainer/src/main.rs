@@ -29,6 +29,7 @@ enum Command {
     Eval(cmd::eval::Args),
     Generate(cmd::generate::Args),
     Report(cmd::report::Args),
+    Study(cmd::study::Args),
     Doctor(cmd::doctor::Args),
     Bench(cmd::bench::Args),
 }
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => cmd::eval::run(&args),
         Command::Generate(args) => cmd::generate::run(&args),
         Command::Report(args) => cmd::report::run(&args),
+        Command::Study(args) => cmd::study::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
     };
@@ -118,6 +120,27 @@ mod tests {
             ],
             &["rapid", "bench", "rollout", "--device", "gpu"],
             &["rapid", "quickstart", "--resume", "r", "--seed", "1"],
+            &["rapid", "study"],
+            &["rapid", "study", "estimator"],
+            &["rapid", "study", "estimator", "--out", "o", "--model", "m"],
+            &[
+                "rapid",
+                "study",
+                "estimator",
+                "--out",
+                "o",
+                "--behaviour",
+                "m",
+            ],
+            &[
+                "rapid",
+                "study",
+                "estimator",
+                "--out",
+                "o",
+                "--temperature",
+                "0",
+            ],
         ] {
             let error = Cli::try_parse_from(wrong).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{wrong:?}");

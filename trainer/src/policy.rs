@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 
 use engine::{
-    AdamW, Completion, Engine, EngineError, GenerateRequest, Group, Objective, StepReport,
-    TokenStats,
+    AdamW, Completion, Engine, EngineError, GenerateRequest, Group, Objective, Objectives, Sketch,
+    StepReport, TokenStats,
 };
 
 /// A model that can be sampled from and trained. The methods block; see [`Engine`] for what each promises.
@@ -27,6 +27,15 @@ pub trait Policy: Send + Sync {
         objective: Objective,
         adamw: AdamW,
     ) -> Result<StepReport, EngineError>;
+
+    /// As [`Engine::sketch`].
+    fn sketch(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+        objectives: Objectives,
+        sketch: Sketch,
+    ) -> Result<Vec<Vec<f32>>, EngineError>;
 
     /// As [`Engine::save_model`].
     fn save_model(&self, folder: PathBuf) -> Result<(), EngineError>;
@@ -70,6 +79,16 @@ impl Policy for Engine {
         adamw: AdamW,
     ) -> Result<StepReport, EngineError> {
         Engine::step(self, groups, temperature, objective, adamw)
+    }
+
+    fn sketch(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+        objectives: Objectives,
+        sketch: Sketch,
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
+        Engine::sketch(self, groups, temperature, objectives, sketch)
     }
 
     fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {

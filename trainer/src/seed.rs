@@ -18,6 +18,19 @@ pub fn permutation(run: u64, epoch: usize, n: usize) -> Vec<usize> {
     order
 }
 
+/// Standard normal numbers (Box & Muller 1958) for a purpose.
+#[must_use]
+pub fn normals(run: u64, purpose: &str, count: usize) -> Vec<f64> {
+    let mut state = derive(run, "normal", &[], purpose);
+    let mut uniform = || (split_mix(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
+    (0..count)
+        .map(|_| {
+            let (u, v) = (1.0 - uniform(), uniform());
+            (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        })
+        .collect()
+}
+
 /// BLAKE3 of everything that the number is for, so that different purposes get unrelated numbers.
 fn derive(run: u64, purpose: &str, numbers: &[u64], text: &str) -> u64 {
     let mut hasher = blake3::Hasher::new_derive_key("rapid trainer seeds 1");
@@ -46,7 +59,20 @@ fn split_mix(state: &mut u64) -> u64 {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{of_sample, permutation};
+    use super::{normals, of_sample, permutation};
+
+    #[test]
+    fn normal_numbers_have_mean_0_and_variance_1_and_are_their_purposes_own() {
+        let all = normals(5, "a", 20_000);
+        let mean = all.iter().sum::<f64>() / 2e4;
+        let square = all.iter().map(|x| x * x).sum::<f64>() / 2e4;
+        assert!(
+            mean.abs() < 0.03 && (square - 1.0).abs() < 0.04,
+            "{mean} {square}"
+        );
+        assert_eq!(all[..3], normals(5, "a", 3));
+        assert_ne!(all[..3], normals(5, "b", 3));
+    }
 
     #[test]
     fn an_epoch_asks_every_task_once_in_an_order_of_its_own() {

@@ -19,7 +19,8 @@ pub mod worker;
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
 pub use sample::Sampling;
+pub use train::Sketch;
 pub use worker::{
     AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, ModelInfo,
-    Objective, Precision, StepReport,
+    Objective, Objectives, Precision, StepReport,
 };

@@ -11,7 +11,7 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::sample::Sampling;
 use crate::text::Text;
-use crate::train::{self, checkpoint};
+use crate::train::{self, Sketch, checkpoint};
 pub use checkpoint::Precision;
 use thread::Command;
 
@@ -103,6 +103,9 @@ pub enum Finish {
 
 /// Given per-token numbers of every completion (groups in order, completions in order), returns `dL/dlogp` for each of their tokens in the same shape.
 pub type Objective = Box<dyn FnOnce(&[TokenStats]) -> Result<Vec<Vec<f32>>, String> + Send>;
+
+/// As [`Objective`], but returns several sets of `dL/dlogp`.
+pub type Objectives = Box<dyn FnOnce(&[TokenStats]) -> Result<Vec<Vec<Vec<f32>>>, String> + Send>;
 
 /// One AdamW update (Loshchilov & Hutter 2019, decoupled weight decay) after clipping the gradient's global norm.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -201,6 +204,18 @@ impl Engine {
         adamw: AdamW,
     ) -> Result<StepReport, EngineError> {
         self.ask(move |model, _| train::step(model, &groups, temperature, objective, &adamw))
+    }
+
+    /// Sketches of several gradients of the same completions, for measuring them: forward over all groups, `objectives` once, and a backward pass for each set that it
+    /// returns. Nothing is updated.
+    pub fn sketch(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+        objectives: Objectives,
+        sketch: Sketch,
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
+        self.ask(move |model, _| train::sketch(model, &groups, temperature, objectives, sketch))
     }
 
     /// Writes the model as a Hugging Face checkpoint (safetensors in f32, config, tokenizer, chat template) into a new folder; atomic.

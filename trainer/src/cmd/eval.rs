@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use datasets::Task;
+use datasets::{Dataset, Task};
 use engine::Sampling;
 use serde::Serialize;
 use trainer::aside::Aside;
@@ -92,11 +92,21 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Part {
+pub(crate) enum Part {
     /// Held-out tasks
     Eval,
     /// Training tasks
     Train,
+}
+
+impl Part {
+    /// The tasks of this part.
+    pub(crate) fn tasks(self, dataset: Dataset) -> Vec<Task> {
+        match self {
+            Part::Eval => dataset.eval,
+            Part::Train => dataset.train,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -109,10 +119,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let engine: Arc<dyn Policy> = Arc::new(tokio::task::block_in_place(|| {
             open_model(&args.model, &args.device)
         })?);
-        let mut tasks = match args.split {
-            Part::Eval => dataset.eval,
-            Part::Train => dataset.train,
-        };
+        let mut tasks = args.split.tasks(dataset);
         tasks.truncate(args.limit.unwrap_or(usize::MAX));
         let (prompts, settings) =
             tokio::task::block_in_place(|| prompts(args, settings, engine.as_ref(), tasks))?;
@@ -170,45 +177,50 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     })
 }
 
-/// The prompts, those that fill the model's context left out with a warning, and the settings with the template's stop strings.
+/// The prompts, and the settings with the template's stop strings.
 fn prompts(
     args: &Args,
     mut settings: Settings,
     policy: &dyn Policy,
     tasks: Vec<Task>,
 ) -> anyhow::Result<(Vec<Arc<Prompt>>, Settings)> {
-    let asking = Asking::new(&config::Data {
+    let data = config::Data {
         dataset: args.dataset.clone(),
         template: args.template.clone(),
         chat: args.chat,
         stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
         ..config::Data::default()
-    })?;
-    settings.drawing.stop_strings = asking.stop_strings().to_vec();
+    };
+    let (prompts, stop_strings) = asked(&data, policy, tasks)?;
+    settings.drawing.stop_strings = stop_strings;
+    Ok((prompts, settings))
+}
+
+/// The prompts of tasks, those that fill the model's context left out with a warning, and the texts that end a completion.
+pub(crate) fn asked(
+    data: &config::Data,
+    policy: &dyn Policy,
+    tasks: Vec<Task>,
+) -> anyhow::Result<(Vec<Arc<Prompt>>, Vec<String>)> {
+    let asking = Asking::new(data)?;
     let all = tasks.len();
-    let mut prompts = Vec::with_capacity(all);
-    for task in tasks {
-        let prompt = asking.prompt(policy, &Arc::new(task))?;
-        if (1..policy.context()).contains(&prompt.tokens.len()) {
-            prompts.push(Arc::new(prompt));
-        }
-    }
-    if prompts.len() < all {
+    let room = policy.context().saturating_sub(1);
+    let (prompts, left_out) = asking.prompts(policy, tasks, room)?;
+    if left_out > 0 {
         eprintln!(
-            "warning: {} of {all} tasks are left out, since their prompts fill the model's context",
-            all - prompts.len()
+            "warning: {left_out} of {all} tasks are left out, since their prompts fill the model's context"
         );
     }
     if prompts.is_empty() {
         bail!(
-            "the data set {} has no tasks to evaluate in this split",
-            args.dataset
+            "the data set {} has no tasks to ask in this split",
+            data.dataset
         );
     }
-    Ok((prompts, settings))
+    Ok((prompts, asking.stop_strings().to_vec()))
 }
 
-fn create(path: &Path) -> anyhow::Result<Aside> {
+pub(crate) fn create(path: &Path) -> anyhow::Result<Aside> {
     Aside::create(path).with_context(|| format!("{} cannot be written", path.display()))
 }
 

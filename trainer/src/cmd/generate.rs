@@ -1,35 +1,68 @@
-//! `rapid generate`: completions of prompts from a file.
+//! `rapid generate`: completions of prompts from a file, or of a data set's tasks.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use datasets::Task;
 use engine::{Completion, Engine, Finish, GenerateRequest, Sampling};
 use serde::{Deserialize, Serialize};
 use trainer::aside::Aside;
-use trainer::seed;
+use trainer::{config, seed};
 
-use super::args::{DeviceArgs, open_model, positive, temperature};
+use super::args::{DeviceArgs, open_model, positive, probability, temperature};
 use super::bar::bar;
+use super::eval::{Part, asked, create};
 
-/// Complete prompts from a JSON Lines file
+/// Complete prompts from a JSON Lines file, or the tasks of a data set
 ///
 /// A line of the input is {"id": …, "prompt": "text"}, completed as it stands, or {"id": …, "messages": [{"role": …, "content": …}, …]},
-/// put through the model's chat template. A line of the output is one sample, in the order of the input.
+/// put through the model's chat template. A line of the output is one sample, in the order of the input; of a data set, its id is the task's,
+/// and supervised fine-tuning takes the file as it is (`data.teacher`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rapid generate --model smollm2-135m-instruct --prompts prompts.jsonl --out completions.jsonl
-  rapid generate --model runs/quickstart/checkpoints/step-10 --prompts prompts.jsonl -n 4 --temperature 0.9 --out samples.jsonl")]
+  rapid generate --model runs/quickstart/checkpoints/step-10 --prompts prompts.jsonl -n 4 --temperature 0.9 --out samples.jsonl
+  rapid generate --model teacher.gguf --dataset gsm8k --split train -n 5 --temperature 0.7 --top-p 0.95 --out teacher.jsonl")]
 pub(crate) struct Args {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL")]
     model: String,
     /// JSON Lines with "prompt" or "messages" on each line
-    #[arg(long, value_name = "FILE")]
-    prompts: PathBuf,
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "dataset",
+        conflicts_with = "dataset"
+    )]
+    prompts: Option<PathBuf>,
+    /// A data set's name, or a path to a .jsonl file of tasks
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+    /// Which part of the data set
+    #[arg(long, value_enum, default_value_t = Part::Train, requires = "dataset")]
+    split: Part,
+    /// Prompt template of the tasks: the data set's own (auto), a built-in one's name, or a file
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        requires = "dataset"
+    )]
+    template: String,
+    /// Put the tasks' prompts into the model's chat template, as the user's message
+    #[arg(long, requires = "dataset")]
+    chat: bool,
+    /// A folder of data sets, as DIR/gsm8k/train.jsonl
+    #[arg(long, value_name = "DIR", requires = "dataset")]
+    data_dir: Option<PathBuf>,
+    /// Complete the first so many only
+    #[arg(long, value_name = "N", value_parser = positive)]
+    limit: Option<usize>,
     /// Where the completions go; written aside and renamed at the end
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -39,13 +72,19 @@ pub(crate) struct Args {
     /// 0 takes the likeliest token each time
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
     temperature: f32,
+    /// Keep the likeliest tokens whose probabilities first reach this
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = probability)]
+    top_p: f32,
+    /// Keep the likeliest so many tokens; 0 keeps all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    top_k: usize,
     /// Samples a prompt
     #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = positive)]
     samples: usize,
     /// Write each token's id and log-probability too
     #[arg(long)]
     logprobs: bool,
-    /// A text that ends a completion; may be repeated
+    /// A text that ends a completion, instead of the template's; may be repeated
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
     /// Seed of the sampling
@@ -85,19 +124,23 @@ struct CompletionLine<'a> {
     logprobs: Option<&'a [f32]>,
 }
 
+/// A prompt, ready.
+struct Asked {
+    id: serde_json::Value,
+    tokens: Arc<[u32]>,
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let prompts = read(&args.prompts)?;
+    let source = Source::read(args)?;
     // A folder that cannot be written to is better known before the model has worked.
-    let mut out = Ordered::beside(&args.out, prompts.len() * args.samples)?;
+    let file = create(&args.out)?;
     let engine = open_model(&args.model, &args.device)?;
+    let (prompts, stop_strings) = source.asked(&engine, args)?;
+    let mut out = Ordered::new(file, &args.out, prompts.len() * args.samples);
     let requests = prompts
         .iter()
-        .enumerate()
-        .map(|(number, prompt)| {
-            request(&engine, prompt, args)
-                .with_context(|| format!("{}, line {}", args.prompts.display(), number + 1))
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
+        .map(|prompt| request(&engine, prompt, &stop_strings, args))
+        .collect();
     let bar = bar((prompts.len() * args.samples) as u64, "samples");
     for completion in engine.generate(requests) {
         let completion = completion?;
@@ -126,7 +169,86 @@ fn place(completion: &Completion, samples: usize) -> usize {
     completion.request * samples + completion.sample
 }
 
-fn request(engine: &Engine, line: &PromptLine, args: &Args) -> anyhow::Result<GenerateRequest> {
+fn request(
+    engine: &Engine,
+    prompt: &Asked,
+    stop_strings: &[String],
+    args: &Args,
+) -> GenerateRequest {
+    GenerateRequest {
+        seeds: (0..args.samples)
+            .map(|sample| seed::of_sample(args.seed, 0, &prompt.id.to_string(), sample))
+            .collect(),
+        prompt: Arc::clone(&prompt.tokens),
+        sampling: Sampling {
+            temperature: args.temperature,
+            top_p: args.top_p,
+            top_k: args.top_k,
+            ..Sampling::default()
+        },
+        max_tokens: args.max_tokens,
+        stop_tokens: engine.stop_tokens(),
+        stop_strings: stop_strings.to_vec(),
+    }
+}
+
+/// Where prompts come from.
+enum Source<'a> {
+    File(&'a Path, Vec<PromptLine>),
+    Tasks(&'a str, Vec<Task>),
+}
+
+impl<'a> Source<'a> {
+    fn read(args: &'a Args) -> anyhow::Result<Self> {
+        let limit = args.limit.unwrap_or(usize::MAX);
+        if let Some(name) = &args.dataset {
+            let dataset = datasets::open(name, args.data_dir.as_deref())?;
+            let mut tasks = args.split.tasks(dataset);
+            tasks.truncate(limit);
+            return Ok(Source::Tasks(name, tasks));
+        }
+        // clap has made sure that one of the two is there.
+        let path = args.prompts.as_deref().unwrap_or(Path::new(""));
+        let mut lines = read(path)?;
+        lines.truncate(limit);
+        Ok(Source::File(path, lines))
+    }
+
+    /// The prompts, and the texts that end a completion.
+    fn asked(self, engine: &Engine, args: &Args) -> anyhow::Result<(Vec<Asked>, Vec<String>)> {
+        match self {
+            Source::File(path, lines) => {
+                let prompts = lines.into_iter().enumerate().map(|(number, line)| {
+                    let tokens = tokens(engine, &line)
+                        .with_context(|| format!("{}, line {}", path.display(), number + 1))?;
+                    Ok(Asked {
+                        id: line.id,
+                        tokens: tokens.into(),
+                    })
+                });
+                let prompts = prompts.collect::<anyhow::Result<_>>()?;
+                Ok((prompts, args.stop.clone()))
+            }
+            Source::Tasks(dataset, tasks) => {
+                let data = config::Data {
+                    dataset: dataset.to_owned(),
+                    template: args.template.clone(),
+                    chat: args.chat,
+                    stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
+                    ..config::Data::default()
+                };
+                let (prompts, stop_strings) = asked(&data, engine, tasks)?;
+                let prompts = prompts.into_iter().map(|prompt| Asked {
+                    id: prompt.task.id.clone().into(),
+                    tokens: Arc::clone(&prompt.tokens),
+                });
+                Ok((prompts.collect(), stop_strings))
+            }
+        }
+    }
+}
+
+fn tokens(engine: &Engine, line: &PromptLine) -> anyhow::Result<Vec<u32>> {
     let tokens = match (&line.prompt, &line.messages) {
         (Some(prompt), None) => engine.encode(prompt, true)?,
         (None, Some(messages)) => {
@@ -146,19 +268,7 @@ fn request(engine: &Engine, line: &PromptLine, args: &Args) -> anyhow::Result<Ge
     if tokens.is_empty() {
         bail!("the prompt is empty, so there is nothing to continue");
     }
-    Ok(GenerateRequest {
-        seeds: (0..args.samples)
-            .map(|sample| seed::of_sample(args.seed, 0, &line.id.to_string(), sample))
-            .collect(),
-        prompt: tokens.into(),
-        sampling: Sampling {
-            temperature: args.temperature,
-            ..Sampling::default()
-        },
-        max_tokens: args.max_tokens,
-        stop_tokens: engine.stop_tokens(),
-        stop_strings: args.stop.clone(),
-    })
+    Ok(tokens)
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<PromptLine>> {
@@ -191,16 +301,14 @@ struct Ordered {
 }
 
 impl Ordered {
-    fn beside(path: &Path, wanted: usize) -> anyhow::Result<Self> {
-        let file =
-            Aside::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
-        Ok(Self {
+    fn new(file: Aside, path: &Path, wanted: usize) -> Self {
+        Self {
             file,
             path: path.to_owned(),
             waiting: BTreeMap::new(),
             next: 0,
             wanted,
-        })
+        }
     }
 
     fn put(&mut self, place: usize, line: String) -> anyhow::Result<()> {
@@ -237,7 +345,7 @@ mod tests {
     fn lines_stand_in_their_order_however_they_come() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
-        let mut file = Ordered::beside(&path, 4).unwrap();
+        let mut file = Ordered::new(create(&path).unwrap(), &path, 4);
         for place in [2, 0, 3, 1] {
             file.put(place, format!("line {place}")).unwrap();
         }
@@ -257,7 +365,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
         fs::write(&path, "old").unwrap();
-        let mut file = Ordered::beside(&path, 2).unwrap();
+        let mut file = Ordered::new(create(&path).unwrap(), &path, 2);
         file.put(0, "new".into()).unwrap();
         assert!(file.finish().is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");

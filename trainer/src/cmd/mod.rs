@@ -15,6 +15,7 @@ pub(crate) mod fetch;
 pub(crate) mod generate;
 pub(crate) mod quickstart;
 pub(crate) mod report;
+pub(crate) mod study;
 pub(crate) mod train;
 mod verifier_process;
 

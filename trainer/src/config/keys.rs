@@ -10,6 +10,8 @@ pub(super) enum Kind {
     Text,
     Whole,
     Number,
+    /// A number, or infinity.
+    Cap,
     Flag,
     Texts,
     Wholes,
@@ -22,6 +24,7 @@ impl Kind {
             Kind::Text => value.is_str(),
             Kind::Whole => whole(value),
             Kind::Number => value.is_integer() || value.as_float().is_some_and(f64::is_finite),
+            Kind::Cap => value.is_integer() || value.as_float().is_some_and(|x| !x.is_nan()),
             Kind::Flag => value.is_bool(),
             Kind::Texts => value
                 .as_array()
@@ -35,6 +38,7 @@ impl Kind {
             Kind::Text => "a text, as in \"…\"",
             Kind::Whole => "a whole number, 0 or more",
             Kind::Number => "a number",
+            Kind::Cap => "a number, or inf for none",
             Kind::Flag => "true or false",
             Kind::Texts => "a list of texts, as in [\"…\"]",
             Kind::Wholes => "a list of whole numbers, as in [1, 8]",
@@ -56,7 +60,7 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("algorithm", "preset", Kind::Text),
     ("algorithm", "factor", Kind::Text),
     ("algorithm", "baseline", Kind::Text),
-    ("algorithm", "eta", Kind::Number),
+    ("algorithm", "eta", Kind::Cap),
     ("algorithm", "clip_low", Kind::Number),
     ("algorithm", "clip_high", Kind::Number),
     ("algorithm", "length_norm", Kind::Text),

@@ -225,6 +225,23 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
 }
 
 #[test]
+fn eta_alone_may_be_infinite_and_comes_back_from_the_saved_configuration() {
+    let config = set(&["algorithm.eta=inf"]).unwrap();
+    assert_eq!(config.algorithm.eta, f64::INFINITY);
+    assert_eq!(parse("saved", &config.to_toml(), &[]).unwrap(), config);
+    let json = serde_json::to_string(&config).unwrap();
+    assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
+    for (setting, says) in [
+        ("algorithm.eta=nan", "a number, or inf for none"),
+        ("algorithm.eta=-inf", "a cap below 1"),
+        ("optimiser.lr=inf", "it takes a number, not inf"),
+    ] {
+        let error = refusal(set(&[setting]));
+        assert!(error.contains(says), "{setting}: {error}");
+    }
+}
+
+#[test]
 fn set_overrides_the_recipe_with_values_of_the_keys_own_kind() {
     let config = set(&[
         "optimiser.lr=1e-5",

@@ -70,7 +70,7 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
     if a.eta < 1.0 {
         return refuse(
             "algorithm.eta",
-            "a cap below 1 would change on-policy samples, whose weight is 1; give 1 or more (the paper has 2)",
+            "a cap below 1 would change on-policy samples, whose weight is 1; give 1 or more, or inf for no cap (the paper has 2)",
         );
     }
     if !(a.clip_low > 0.0 && a.clip_low <= 1.0) {

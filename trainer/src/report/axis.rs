@@ -2,7 +2,7 @@
 
 /// How values are written on the axis and in the tooltips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// A plain number.
     Number,
     /// A share of 1, written as per cent.
@@ -112,7 +112,7 @@ pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
 }
 
 /// A value as a reader wants it in a sentence.
-pub(super) fn format_value(value: f64, unit: Unit) -> String {
+pub(crate) fn format_value(value: f64, unit: Unit) -> String {
     let text = match unit {
         Unit::Share => format!("{:.1}%", value * 100.0),
         Unit::Seconds if value >= 7200.0 => format!("{:.1} h", value / 3600.0),

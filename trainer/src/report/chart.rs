@@ -14,28 +14,28 @@ const BOTTOM: f64 = 30.0;
 
 /// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Series {
+pub(crate) struct Series {
     /// Its name in the legend.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// `(x, y)` in order of x; a y that is not finite breaks the line.
-    pub(super) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
     /// 95% interval at an x: `(x, low, high)`.
-    pub(super) intervals: Vec<(f64, f64, f64)>,
+    pub(crate) intervals: Vec<(f64, f64, f64)>,
 }
 
 /// Lines over the update number.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Chart {
+pub(crate) struct Chart {
     /// What is shown, as a heading.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// What it means, in a line.
-    pub(super) note: String,
+    pub(crate) note: String,
     /// How values are written.
-    pub(super) unit: Unit,
+    pub(crate) unit: Unit,
     /// The lines; the place in the list decides the colour.
-    pub(super) series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
     /// Draw a mark at each point: for the few points of evaluations.
-    pub(super) marks: bool,
+    pub(crate) marks: bool,
 }
 
 impl Chart {
@@ -53,7 +53,7 @@ impl Chart {
     }
 
     /// The figure element with its heading, drawing and legend.
-    pub(super) fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut out = String::new();
         let _ = write!(
             out,

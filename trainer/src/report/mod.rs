@@ -8,8 +8,8 @@
 //! The page needs nothing from elsewhere; what a model wrote stands in it as text only ([`escape`]).
 
 mod alarms;
-mod axis;
-mod chart;
+pub(crate) mod axis;
+pub(crate) mod chart;
 mod curves;
 mod page;
 pub mod run_data;
@@ -30,12 +30,24 @@ use crate::escape;
 pub use run_data::{RunData, RunError};
 pub use table::Comparison;
 
+/// Looks of every page.
+pub(crate) const STYLE: &str = include_str!("style.css");
+
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{path} cannot be written: {source}")]
 pub struct WriteError {
     path: PathBuf,
     source: io::Error,
+}
+
+impl WriteError {
+    pub(crate) fn new(path: &Path, source: io::Error) -> Self {
+        Self {
+            path: path.to_owned(),
+            source,
+        }
+    }
 }
 
 /// Writes `report.html`, `report-before-after.csv` and `report-metrics.csv` into a folder, which is made where there is none;
@@ -67,7 +79,8 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
     Ok(page)
 }
 
-fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
+/// Puts a text in a file's place.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
     Aside::create(path)
         .and_then(|mut file| {
             file.write_all(text.as_bytes())?;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::STYLE;
 use super::alarms;
 use super::chart::Chart;
 use super::curves;
@@ -9,8 +10,6 @@ use super::escape::html;
 use super::run_data::RunData;
 use super::samples;
 use super::table::{Comparison, html_table, percent, points};
-
-const STYLE: &str = include_str!("style.css");
 
 /// The page of one run, or of several side by side. `files` are the names of the CSV files beside it.
 pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {

@@ -6,8 +6,8 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use engine::{
-    AdamW, Completion, EngineError, Finish, GenerateRequest, Group, Objective, StepReport,
-    TokenStats,
+    AdamW, Completion, EngineError, Finish, GenerateRequest, Group, Objective, Objectives, Sketch,
+    StepReport, TokenStats,
 };
 
 use crate::policy::Policy;
@@ -63,6 +63,15 @@ impl Toy {
         }
     }
 
+    /// One whose logits lie about so far from the default's.
+    pub(crate) fn moved(distance: f32) -> Self {
+        let toy = Self::default();
+        for (i, weight) in toy.state.lock().unwrap().weights.iter_mut().enumerate() {
+            *weight += distance * ((i * 53 % 13) as f32 - 6.0) / 4.0;
+        }
+        toy
+    }
+
     /// Updates made by this object.
     pub(crate) fn steps(&self) -> usize {
         self.steps.load(Ordering::SeqCst)
@@ -116,45 +125,6 @@ fn draw(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u32>, Vec<f
     (tokens, logps)
 }
 
-fn sequences(groups: &[Group]) -> Vec<(&[u32], &Vec<u32>)> {
-    groups
-        .iter()
-        .flat_map(|group| {
-            group
-                .completions
-                .iter()
-                .map(|completion| (&*group.prompt, completion))
-        })
-        .collect()
-}
-
-fn row(state: &State, prompt: &[u32], position: usize, temperature: f32) -> [f64; LETTERS] {
-    let from = at(prompt, position);
-    log_softmax(&state.weights[from..from + LETTERS], temperature)
-}
-
-fn stats(state: &State, groups: &[Group], temperature: f32) -> Vec<TokenStats> {
-    sequences(groups)
-        .iter()
-        .map(|(prompt, tokens)| {
-            let all: Vec<_> = (0..tokens.len())
-                .map(|position| row(state, prompt, position, temperature))
-                .collect();
-            TokenStats {
-                logp: all
-                    .iter()
-                    .zip(tokens.iter())
-                    .map(|(row, token)| row[*token as usize] as f32)
-                    .collect(),
-                entropy: all
-                    .iter()
-                    .map(|row| -row.iter().map(|l| l * l.exp()).sum::<f64>() as f32)
-                    .collect(),
-            }
-        })
-        .collect()
-}
-
 impl Policy for Toy {
     fn generate(
         &self,
@@ -198,7 +168,7 @@ impl Policy for Toy {
     }
 
     fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError> {
-        Ok(stats(&self.state.lock().unwrap(), &groups, temperature))
+        Ok(self.state.lock().unwrap().stats(&groups, temperature))
     }
 
     fn step(
@@ -212,20 +182,9 @@ impl Policy for Toy {
             return Err(EngineError::Numeric("scripted".into()));
         }
         let mut state = self.state.lock().unwrap();
-        let stats = stats(&state, &groups, temperature);
-        let sequences = sequences(&groups);
+        let stats = state.stats(&groups, temperature);
         let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
-        let mut gradient = vec![0.0f64; SIZE];
-        for ((prompt, tokens), dlogp) in sequences.iter().zip(&dlogp) {
-            for (position, (token, d)) in tokens.iter().zip(dlogp).enumerate() {
-                let row = row(&state, prompt, position, temperature);
-                for (letter, logp) in row.iter().enumerate() {
-                    let delta = f64::from(u8::from(letter == *token as usize));
-                    gradient[at(prompt, position) + letter] +=
-                        f64::from(*d) * (delta - logp.exp()) / f64::from(temperature);
-                }
-            }
-        }
+        let gradient = state.gradient(&groups, temperature, &dlogp);
         state.adamw(&gradient, adamw);
         let grad_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         Ok(StepReport {
@@ -235,6 +194,25 @@ impl Policy for Toy {
             backward: Duration::ZERO,
             optimiser: Duration::ZERO,
         })
+    }
+
+    fn sketch(
+        &self,
+        groups: Vec<Group>,
+        temperature: f32,
+        objectives: Objectives,
+        sketch: Sketch,
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
+        let state = self.state.lock().unwrap();
+        let sets = objectives(&state.stats(&groups, temperature)).map_err(EngineError::Numeric)?;
+        let of = |dlogp: &Vec<Vec<f32>>| {
+            let gradient = state.gradient(&groups, temperature, dlogp);
+            let gradient: Vec<f32> = gradient.iter().map(|g| *g as f32).collect();
+            let mut buckets = vec![0.0; sketch.size];
+            sketch.add(&mut buckets, 0, &gradient);
+            buckets
+        };
+        Ok(sets.iter().map(of).collect())
     }
 
     fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
@@ -293,7 +271,60 @@ impl Policy for Toy {
     }
 }
 
+/// Prompts with their completions.
+fn sequences(groups: &[Group]) -> impl Iterator<Item = (&[u32], &Vec<u32>)> {
+    let each = |group| {
+        let Group {
+            prompt,
+            completions,
+        }: &Group = group;
+        completions.iter().map(|completion| (&**prompt, completion))
+    };
+    groups.iter().flat_map(each)
+}
+
 impl State {
+    fn row(&self, prompt: &[u32], position: usize, temperature: f32) -> [f64; LETTERS] {
+        let from = at(prompt, position);
+        log_softmax(&self.weights[from..from + LETTERS], temperature)
+    }
+
+    fn stats(&self, groups: &[Group], temperature: f32) -> Vec<TokenStats> {
+        sequences(groups)
+            .map(|(prompt, tokens)| {
+                let all: Vec<_> = (0..tokens.len())
+                    .map(|position| self.row(prompt, position, temperature))
+                    .collect();
+                TokenStats {
+                    logp: all
+                        .iter()
+                        .zip(tokens.iter())
+                        .map(|(row, token)| row[*token as usize] as f32)
+                        .collect(),
+                    entropy: all
+                        .iter()
+                        .map(|row| -row.iter().map(|l| l * l.exp()).sum::<f64>() as f32)
+                        .collect(),
+                }
+            })
+            .collect()
+    }
+
+    fn gradient(&self, groups: &[Group], temperature: f32, dlogp: &[Vec<f32>]) -> Vec<f64> {
+        let mut gradient = vec![0.0f64; SIZE];
+        for ((prompt, tokens), dlogp) in sequences(groups).zip(dlogp) {
+            for (position, (token, d)) in tokens.iter().zip(dlogp).enumerate() {
+                let row = self.row(prompt, position, temperature);
+                for (letter, logp) in row.iter().enumerate() {
+                    let delta = f64::from(u8::from(letter == *token as usize));
+                    gradient[at(prompt, position) + letter] +=
+                        f64::from(*d) * (delta - logp.exp()) / f64::from(temperature);
+                }
+            }
+        }
+        gradient
+    }
+
     fn adamw(&mut self, gradient: &[f64], adamw: AdamW) {
         self.updates += 1;
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();

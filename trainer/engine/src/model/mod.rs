@@ -22,6 +22,9 @@ use crate::load::Weights;
 /// Tokens of a training pack unless set otherwise.
 const PACK_TOKENS: usize = 2048;
 
+/// Elements that are read from the device at a time.
+const PIECE: usize = 1 << 20;
+
 /// One of the numbers kept for every weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -58,6 +61,7 @@ pub struct Model {
     store: Option<Store>,
     /// Activations that training keeps from the forward to the backward pass.
     kept: Option<Buf>,
+    gradient: Option<Buf>,
     pub(crate) optimiser: Option<Optimiser>,
     pub(crate) updates: u64,
     pub(crate) pack_tokens: usize,
@@ -109,6 +113,7 @@ impl Model {
             back: None,
             store: None,
             kept: None,
+            gradient: None,
             optimiser: None,
             updates: 0,
             pack_tokens: PACK_TOKENS,
@@ -277,14 +282,45 @@ impl Model {
         Ok(kept)
     }
 
+    /// A gradient for every weight, laid out alike, allocated when first asked for.
+    pub(crate) fn gradient(&mut self) -> Result<Buf, EngineError> {
+        if let Some(gradient) = self.gradient {
+            return Ok(gradient);
+        }
+        let len = self.decoder.layout.len;
+        let gradient = self.decoder.backend.allocate(Purpose::Optimiser, len)?;
+        self.gradient = Some(gradient);
+        Ok(gradient)
+    }
+
+    /// Calls `each` with all of the gradient, piece by piece, weights in the order of [`ModelConfig::tensor_shapes`].
+    pub(crate) fn read_gradient(
+        &mut self,
+        each: &mut dyn FnMut(&[f32]),
+    ) -> Result<(), EngineError> {
+        let gradient = self.gradient()?;
+        let mut piece = Vec::new();
+        for (name, _) in self.config.tensor_shapes() {
+            let (place, _) = self.place(&name)?;
+            let buf = place.of(gradient);
+            for start in (0..buf.len()).step_by(PIECE) {
+                piece.resize(PIECE.min(buf.len() - start), 0.0);
+                let part = buf.at(start, piece.len());
+                self.decoder.backend.download(part, &mut piece)?;
+                each(&piece);
+            }
+        }
+        Ok(())
+    }
+
     /// Gradients and moments, allocated when first asked for.
     pub(crate) fn optimiser(&mut self) -> Result<Optimiser, EngineError> {
         if let Some(optimiser) = self.optimiser {
             return Ok(optimiser);
         }
+        let gradient = self.gradient()?;
         let len = self.decoder.layout.len;
         let backend = &mut self.decoder.backend;
-        let gradient = backend.allocate(Purpose::Optimiser, len)?;
         let m = backend.allocate(Purpose::Optimiser, len)?;
         let v = backend.allocate(Purpose::Optimiser, len)?;
         let optimiser = Optimiser { gradient, m, v };

@@ -45,8 +45,7 @@ pub fn step(
     let began = Instant::now();
     let optimiser = model.optimiser()?;
     model.decoder.backend.zero(optimiser.gradient);
-    let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
-    let live: Vec<bool> = dlogp.iter().map(some).collect();
+    let live = live(&dlogp);
     let lean = pack(groups, model.pack_tokens, |number| live[number]);
     let repacked = tokens(&lean) as f64 <= LEAN * tokens(&mini_batch.packs) as f64;
     if repacked {
@@ -58,16 +57,13 @@ pub fn step(
         if dlogp.iter().all(|g| *g == 0.0) {
             continue;
         }
-        let (kept, complete) = if repacked {
-            let alone = mini_batch.plan_of(model, number..number + 1);
-            let buffer = model.kept(alone.len)?;
-            let place = alone.kept(buffer, 0);
-            (place.unwrap_or_else(|| alone.again(buffer, 0)), false)
-        } else {
-            match plan.kept(buffer, number) {
-                Some(kept) => (kept, true),
-                None => (plan.again(buffer, number), false),
-            }
+        if repacked {
+            mini_batch.anew(model, number, &dlogp)?;
+            continue;
+        }
+        let (kept, complete) = match plan.kept(buffer, number) {
+            Some(kept) => (kept, true),
+            None => (plan.again(buffer, number), false),
         };
         if !complete {
             mini_batch.blocks(model, number, Some(&kept))?;
@@ -115,20 +111,26 @@ pub fn score(
 }
 
 /// Share of a mini-batch's tokens up to which packing those with a gradient anew is the quicker way: a forward pass of them against a backward pass of the others.
-const LEAN: f64 = 0.6;
+pub(super) const LEAN: f64 = 0.6;
 
-fn tokens(packs: &[Pack]) -> usize {
+/// Which completions have a gradient.
+pub(super) fn live(dlogp: &[Vec<f32>]) -> Vec<bool> {
+    let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
+    dlogp.iter().map(some).collect()
+}
+
+pub(super) fn tokens(packs: &[Pack]) -> usize {
     packs.iter().map(|pack| pack.batch.tokens.len()).sum()
 }
 
 /// Buffers for a forward pass of any of the packs.
-fn room(model: &mut Model, packs: &[Pack]) -> Result<Work, EngineError> {
+pub(super) fn room(model: &mut Model, packs: &[Pack]) -> Result<Work, EngineError> {
     let most = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
     model.work(most(|p| p.batch.tokens.len()), most(|p| p.targets.len()))
 }
 
 /// Refuses a gradient of another shape than the log-probabilities', or with numbers that are not finite.
-fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), EngineError> {
+pub(super) fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), EngineError> {
     let lengths = |i: usize| (stats[i].logp.len(), dlogp[i].len());
     if stats.len() != dlogp.len() || (0..stats.len()).any(|i| lengths(i).0 != lengths(i).1) {
         return Err(EngineError::Numeric(
@@ -145,22 +147,26 @@ fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), Engine
 
 impl Pack {
     /// A pack's targets' elements of something shaped as the completions.
-    fn gather(&self, values: &[Vec<f32>]) -> Vec<f32> {
+    pub(super) fn gather(&self, values: &[Vec<f32>]) -> Vec<f32> {
         let slots = self.slots.iter();
         slots.map(|(number, t)| values[*number][*t]).collect()
     }
 }
 
 /// Packs of one mini-batch and what their forward passes found.
-struct MiniBatch {
-    packs: Vec<Pack>,
-    stats: Vec<TokenStats>,
-    temperature: f32,
-    work: Work,
+pub(super) struct MiniBatch {
+    pub(super) packs: Vec<Pack>,
+    pub(super) stats: Vec<TokenStats>,
+    pub(super) temperature: f32,
+    pub(super) work: Work,
 }
 
 impl MiniBatch {
-    fn new(model: &mut Model, groups: &[Group], temperature: f32) -> Result<Self, EngineError> {
+    pub(super) fn new(
+        model: &mut Model,
+        groups: &[Group],
+        temperature: f32,
+    ) -> Result<Self, EngineError> {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(EngineError::Request(format!(
                 "the temperature of training is {temperature}; it must be a positive number, as log-probabilities are those of the distribution sampled from"
@@ -190,7 +196,7 @@ impl MiniBatch {
     }
 
     /// What can be kept of some packs at a time.
-    fn plan_of(&self, model: &Model, packs: Range<usize>) -> Plan {
+    pub(super) fn plan_of(&self, model: &Model, packs: Range<usize>) -> Plan {
         let budget = model.kept_bytes.unwrap_or_else(|| {
             // Weights, gradients, two moments.
             default_budget(4 * model.decoder.layout.len as u64 * 4)
@@ -202,7 +208,7 @@ impl MiniBatch {
     }
 
     /// Forward pass of a pack with its head; statistics go to `stats`.
-    fn forward(
+    pub(super) fn forward(
         &mut self,
         model: &mut Model,
         number: usize,
@@ -232,7 +238,7 @@ impl MiniBatch {
     }
 
     /// Forward pass of a pack through all blocks, keeping what `kept` has room for; returns where the residual stream ends.
-    fn blocks(
+    pub(super) fn blocks(
         &self,
         model: &mut Model,
         number: usize,
@@ -260,8 +266,23 @@ impl MiniBatch {
         Ok(stream(layers))
     }
 
+    /// Forward and backward pass of a pack of which nothing is kept: adds to the gradient. Overwrites what is kept of others.
+    pub(super) fn anew(
+        &self,
+        model: &mut Model,
+        number: usize,
+        dlogp: &[f32],
+    ) -> Result<(), EngineError> {
+        let alone = self.plan_of(model, number..number + 1);
+        let buffer = model.kept(alone.len)?;
+        let place = alone.kept(buffer, 0);
+        let kept = place.unwrap_or_else(|| alone.again(buffer, 0));
+        self.blocks(model, number, Some(&kept))?;
+        self.backward(model, number, &kept, dlogp)
+    }
+
     /// Backward pass of a pack: adds to the gradient.
-    fn backward(
+    pub(super) fn backward(
         &self,
         model: &mut Model,
         number: usize,
@@ -271,7 +292,7 @@ impl MiniBatch {
         let pack = &self.packs[number];
         let tokens = pack.batch.tokens.len();
         let back = model.back(tokens)?;
-        let gradient = model.optimiser()?.gradient;
+        let gradient = model.gradient()?;
         let work = &self.work;
         let decoder = &mut model.decoder;
         decoder.begin(&pack.batch, tokens, work)?;

@@ -1,0 +1,89 @@
+//! `rapid study estimator` on a real model, with real rewards: small, but all of it.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tests::artifacts;
+use tests::programs::{Verifier, rapid, run};
+
+fn row<'a>(study: &'a Value, factor: &str, baseline: &str, eta: &Value) -> &'a Value {
+    let rows = study["model"]["rows"].as_array().unwrap();
+    let wanted = |row: &&Value| {
+        row["factor"] == factor && row["baseline"] == baseline && row["eta"] == *eta
+    };
+    rows.iter().find(wanted).unwrap()
+}
+
+/// Numbers to repeat, which a small model does about every other time.
+fn tasks(folder: &Path) -> [String; 2] {
+    let mut tasks = String::new();
+    for number in (10..90).step_by(10) {
+        let task = json!({"question": number.to_string(), "answer": number, "split": "train"});
+        writeln!(tasks, "{task}").unwrap();
+    }
+    let (file, template) = (folder.join("repeat.jsonl"), folder.join("repeat.txt"));
+    std::fs::write(&file, tasks).unwrap();
+    let text = "31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =";
+    std::fs::write(&template, text).unwrap();
+    [file, template].map(|path| path.display().to_string())
+}
+
+#[test]
+fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
+    let Some(model) = artifacts::model() else { return };
+    let model = model.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let [dataset, template] = tasks(folder.path());
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let out = folder.path().join("study");
+    let url = verifier.url();
+    let arguments = [
+        &["study", "estimator", "--out", out.to_str().unwrap()][..],
+        &["--model", model, "--behaviour", model, "--verifier", &url],
+        &["--dataset", &dataset, "--template", &template, "--stop", "\n"],
+        &["--groups", "8", "--group-size", "2", "--reference", "24"],
+        &["--max-tokens", "8", "--temperature", "1.3", "--sketch", "1024"],
+    ]
+    .concat();
+    let outcome = run(&mut rapid(&arguments)).success();
+    assert_eq!(outcome.stdout.trim(), out.join("index.html").to_str().unwrap());
+    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    assert!(page.contains("On a model") && !page.contains("NaN"));
+    let study = std::fs::read_to_string(out.join("estimator.json")).unwrap();
+    let study: Value = serde_json::from_str(&study).unwrap();
+    assert_eq!(study["model"]["reference"]["completions"], 24);
+    assert!(study["model"]["reference"]["norm"].as_f64().unwrap() > 0.0);
+    let level = &study["model"]["levels"][0];
+    assert!(level["staleness"] == 0 && level["ess"].as_f64().unwrap() > 0.999, "{level}");
+    let whole = row(&study, "w", "loo", &Value::Null);
+    let number = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    let noise = number(&whole["errors"], "bias_squared");
+    assert!(number(whole, "bias_squared").abs() < 6.0 * noise, "{whole}");
+    // All weights are 1, but for rounding between sampling and training, so no cap makes a difference and none is divided by.
+    for (factor, eta) in [("one", Value::Null), ("w-capped", json!(2)), ("w-capped", json!("inf"))] {
+        let other = row(&study, factor, "loo", &eta);
+        assert!((number(other, "scale") - number(whole, "scale")).abs() < 1e-2, "{other} {whole}");
+    }
+}
+
+#[test]
+fn what_cannot_be_studied_is_refused_before_anything_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("study");
+    let out = out.to_str().unwrap();
+    let model = ["--model", "m", "--behaviour", "m", "--dataset", "d"];
+    let url = ["--verifier", "http://127.0.0.1:9"];
+    let refused = |more: &[&str]| {
+        let arguments = [&["study", "estimator", "--out", out][..], more].concat();
+        let mut command = rapid(&arguments);
+        run(command.env_remove("RAPID_VERIFIER")).failure(2)
+    };
+    assert!(refused(&model).contains("--verifier"));
+    assert!(refused(&[&model[..2], &url].concat()).contains("--behaviour"));
+    let few = refused(&[&model[..], &url, &["--groups", "2"]].concat());
+    assert!(few.contains("--groups 2") && few.contains("at least 4"), "{few}");
+    assert!(!Path::new(out).exists());
+}

@@ -1,0 +1,178 @@
+//! Sketches of gradients against the gradients themselves.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use engine::Sketch;
+use engine::batch::Group;
+use engine::config::{Family, ModelConfig};
+use engine::load::Weights;
+use engine::model::{Model, Part};
+use engine::train::{sketch, step};
+use engine::worker::AdamW;
+use support::{Random, config, distance, groups, model, weights};
+
+const TEMPERATURE: f32 = 0.9;
+const SKETCH: Sketch = Sketch {
+    size: 1000,
+    seed: 7,
+};
+
+type Dlogp = Vec<Vec<f32>>;
+
+struct Case {
+    config: ModelConfig,
+    weights: Weights,
+    groups: Vec<Group>,
+}
+
+fn case(seed: u64, family: Family) -> Case {
+    let mut random = Random(seed);
+    let config = config(&mut random, family);
+    let weights = weights(&mut random, &config);
+    let groups = groups(&mut random, config.vocab_size, 4);
+    Case {
+        config,
+        weights,
+        groups,
+    }
+}
+
+fn dlogp(seed: u64, groups: &[Group]) -> Dlogp {
+    let mut random = Random(seed);
+    let completions = groups.iter().flat_map(|group| &group.completions);
+    completions
+        .map(|c| c.iter().map(|_| random.normal()).collect())
+        .collect()
+}
+
+/// Only one completion has a gradient.
+fn of_one(number: usize, groups: &[Group]) -> Dlogp {
+    let mut dlogp = dlogp(number as u64, groups);
+    for (other, dlogp) in dlogp.iter_mut().enumerate() {
+        if other != number {
+            dlogp.fill(0.0);
+        }
+    }
+    dlogp
+}
+
+fn sketches(model: &mut Model, groups: &[Group], sets: Vec<Dlogp>) -> Vec<Vec<f32>> {
+    let objectives = Box::new(move |_: &[_]| Ok(sets));
+    sketch(model, groups, TEMPERATURE, objectives, SKETCH).unwrap()
+}
+
+/// The sketch of the gradient that a step has, weight by weight.
+fn of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
+    let mut model = model(&case.config, &case.weights, 2);
+    let adamw = AdamW {
+        lr: 0.0,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: f32::INFINITY,
+    };
+    let given = dlogp.clone();
+    let objective = Box::new(move |_: &[_]| Ok(given));
+    step(&mut model, &case.groups, TEMPERATURE, objective, &adamw).unwrap();
+    let mut all = Vec::new();
+    for (name, _) in case.config.tensor_shapes() {
+        all.extend(model.tensor(&name, Part::Gradient).unwrap());
+    }
+    let mut buckets = vec![0.0; SKETCH.size];
+    SKETCH.add(&mut buckets, 0, &all);
+    buckets
+}
+
+#[test]
+fn a_sketch_is_that_of_the_gradient_that_a_step_would_have() {
+    for (seed, family) in [(300, Family::Llama), (301, Family::Qwen2)] {
+        let case = case(seed, family);
+        // Whole, one completion alone (packed anew), and whole again after what was kept is used up.
+        let sets = vec![
+            dlogp(1, &case.groups),
+            of_one(2, &case.groups),
+            dlogp(3, &case.groups),
+        ];
+        for (pack_tokens, kept) in [(10_000, None), (60, None), (10_000, Some(0)), (60, Some(0))] {
+            let mut model = model(&case.config, &case.weights, 2);
+            model.set_pack_tokens(pack_tokens);
+            model.set_kept_bytes(kept);
+            let found = sketches(&mut model, &case.groups, sets.clone());
+            for (number, (found, set)) in found.iter().zip(&sets).enumerate() {
+                let far = distance(found, &of_step(&case, set));
+                assert!(
+                    far < 1e-5,
+                    "seed {seed}, {pack_tokens}, {kept:?}, set {number}: {far}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn sketches_are_linear_in_the_gradients_of_log_probabilities() {
+    let case = case(310, Family::Llama);
+    let (a, b) = (dlogp(1, &case.groups), dlogp(2, &case.groups));
+    let sum: Dlogp = a
+        .iter()
+        .zip(&b)
+        .map(|(a, b)| a.iter().zip(b).map(|(a, b)| 2.0 * a - 0.5 * b).collect())
+        .collect();
+    let mut model = model(&case.config, &case.weights, 2);
+    let found = sketches(&mut model, &case.groups, vec![a, b, sum]);
+    let expected: Vec<f32> = found[0]
+        .iter()
+        .zip(&found[1])
+        .map(|(a, b)| 2.0 * a - 0.5 * b)
+        .collect();
+    let far = distance(&found[2], &expected);
+    assert!(far < 1e-5, "{far}");
+}
+
+#[test]
+fn a_sketch_repeated_has_the_same_bits_whatever_was_sketched_before_it_and_changes_no_weight() {
+    let case = case(320, Family::Llama);
+    let mut model = model(&case.config, &case.weights, 2);
+    let weights = |model: &mut Model| -> Vec<Vec<f32>> {
+        let names = model.config().tensor_shapes();
+        let each = names.iter();
+        each.map(|(name, _)| model.tensor(name, Part::Weight).unwrap())
+            .collect()
+    };
+    let before = weights(&mut model);
+    let set = dlogp(1, &case.groups);
+    let first = sketches(&mut model, &case.groups, vec![set.clone()]);
+    let other = of_one(0, &case.groups);
+    let again = sketches(&mut model, &case.groups, vec![other, set.clone(), set]);
+    assert_eq!(first[0], again[1]);
+    assert_eq!(first[0], again[2]);
+    assert_eq!(before, weights(&mut model));
+    assert!(model.updates() == 0 && !model.has_moments());
+}
+
+#[test]
+fn a_sketch_that_cannot_be_made_is_refused() {
+    let case = case(330, Family::Llama);
+    let mut model = model(&case.config, &case.weights, 2);
+    let mut refused = |sets: Result<Vec<Dlogp>, String>, size: usize| {
+        let projection = Sketch { size, seed: 0 };
+        let objectives = Box::new(move |_: &[_]| sets);
+        let made = sketch(
+            &mut model,
+            &case.groups,
+            TEMPERATURE,
+            objectives,
+            projection,
+        );
+        made.unwrap_err().to_string()
+    };
+    assert!(refused(Err("no".into()), 64).contains("no"));
+    assert!(refused(Ok(vec![Vec::new()]), 64).contains("another shape"));
+    assert!(refused(Ok(Vec::new()), 10).contains("at least 64"));
+    let mut bad = dlogp(1, &case.groups);
+    bad[0][0] = f32::NAN;
+    assert!(refused(Ok(vec![bad]), 64).contains("not finite"));
+}

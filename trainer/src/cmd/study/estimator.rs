@@ -1,0 +1,348 @@
+//! `rapid study estimator`: bias, direction, variance and effective sample size of every off-policy estimator.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use engine::{Engine, Sampling};
+use indicatif::ProgressBar;
+use trainer::config;
+use trainer::policy::Policy;
+use trainer::reward::RewardClient;
+use trainer::rollout::{self, Drawing, Query, RolloutError, SampledGroup, Tally};
+use trainer::stop::Stop;
+use trainer::study::{self, Behaviour, Plan, Sampled, Study, StudyError, Toy};
+
+use crate::cmd::args::{DeviceArgs, open_model, positive, temperature};
+use crate::cmd::bar::bar;
+use crate::cmd::eval::{Part, asked};
+use crate::cmd::{Interrupted, Usage, block_on, print};
+
+/// Fewest prompts from which bias and its error can be estimated.
+const FEWEST: usize = 4;
+
+/// Measure what the off-policy estimators do: bias, direction, variance, effective sample size
+///
+/// On toy prompts, everything is counted exactly; that takes a minute and needs nothing. With --model, the same is measured on a model whose completions older states of
+/// it drew: every estimate against the model's own gradient, with standard errors. Writes estimator.json, estimator.csv and index.html; prints the page's path.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rapid study estimator --out study
+  rapid study estimator --out study --model runs/a/checkpoints/step-20 --behaviour runs/a/checkpoints/step-19,runs/a/checkpoints/step-16
+    --dataset starter-math --max-tokens 10 --verifier http://127.0.0.1:8700
+  rapid study estimator --out trial --model m.gguf --behaviour m.gguf --dataset tasks.jsonl --groups 16 --reference 64 --verifier http://127.0.0.1:8700")]
+pub(crate) struct Args {
+    /// Folder to write into; made where there is none
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The policy π, whose gradient is estimated: a GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
+    #[arg(long, value_name = "MODEL", requires_all = ["behaviour", "dataset", "verifier"])]
+    model: Option<String>,
+    /// Behaviour policies μ, which draw the completions: the model some updates ago; several for several stalenesses
+    #[arg(long, value_name = "MODEL", value_delimiter = ',', requires = "model")]
+    behaviour: Vec<String>,
+    /// A data set's name, or a path to a .jsonl file
+    #[arg(long, value_name = "NAME", requires = "model")]
+    dataset: Option<String>,
+    /// The verifier's address, as `rapid-verifier serve` prints it
+    #[arg(long, value_name = "URL", env = "RAPID_VERIFIER")]
+    verifier: Option<String>,
+    /// A folder of data sets, as DIR/gsm8k/train.jsonl
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Which part of the data set
+    #[arg(long, value_enum, default_value_t = Part::Train)]
+    split: Part,
+    /// Prompt template: the data set's own (auto), a built-in one's name, or a file
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    template: String,
+    /// Put the prompt into the model's chat template, as the user's message
+    #[arg(long)]
+    chat: bool,
+    /// A text that ends a completion, instead of the template's; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Groups that each behaviour policy draws; each of a prompt of its own while there are so many
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = positive)]
+    groups: usize,
+    /// Completions a group
+    #[arg(long, value_name = "G", default_value_t = 4, value_parser = group_size)]
+    group_size: usize,
+    /// Completions of the policy itself that its gradient is taken from, at least
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = positive)]
+    reference: usize,
+    /// Most tokens of a completion, the end token included
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive)]
+    max_tokens: usize,
+    /// Sampling temperature, as in training
+    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero)]
+    temperature: f32,
+    /// Numbers that a gradient is sketched to; inner products of sketches are off by about √(2/N)
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = sketch_size)]
+    sketch: usize,
+    /// Decides the toy, the prompts, every sample and the sketches
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+fn group_size(text: &str) -> Result<usize, String> {
+    positive(text).ok().filter(|size| *size > 1).ok_or_else(|| {
+        "give a whole number from 2 on; one completion has no others to compare with".to_owned()
+    })
+}
+
+fn sketch_size(text: &str) -> Result<usize, String> {
+    positive(text)
+        .ok()
+        .filter(|size| *size >= 64)
+        .ok_or_else(|| "give a whole number from 64 on".to_owned())
+}
+
+fn above_zero(text: &str) -> Result<f32, String> {
+    temperature(text)
+        .ok()
+        .filter(|t| *t > 0.0)
+        .ok_or_else(|| "give a number above 0: at 0 there is nothing to sample".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.groups < FEWEST && args.model.is_some() {
+        return Err(Usage(format!(
+            "--groups {} is too few to tell a bias from noise; give at least {FEWEST}, and hundreds for a result",
+            args.groups
+        ))
+        .into());
+    }
+    // A folder that cannot be written to is better known before the work.
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("{} cannot be made", args.out.display()))?;
+    let model = match &args.model {
+        Some(model) => Some(block_on(on_model(args, model))?),
+        None => None,
+    };
+    let toy = Toy {
+        seed: args.seed,
+        ..Toy::default()
+    };
+    let progress = Progress::default();
+    let toy = study::counted(&toy, &|done, all| progress.at("toy", done, all))?;
+    progress.end();
+    let page = study::write(&Study { toy, model }, &args.out)?;
+    print(&format!("{}\n", page.display()))
+}
+
+async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
+    // clap has made sure of both.
+    let name = args.dataset.as_deref().unwrap_or_default();
+    let settings = config::Verifier {
+        url: args.verifier.clone(),
+        ..config::Verifier::default()
+    };
+    let rewards = RewardClient::new(&settings)?;
+    let dataset = datasets::open(name, args.data_dir.as_deref())?;
+    rewards.start(name, &dataset).await?;
+    let stop = Stop::on_ctrl_c();
+    let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;
+    let tasks = match args.split {
+        Part::Eval => dataset.eval,
+        Part::Train => dataset.train,
+    };
+    let data = config::Data {
+        dataset: name.to_owned(),
+        template: args.template.clone(),
+        chat: args.chat,
+        stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
+        ..config::Data::default()
+    };
+    let (prompts, stop_strings) = tokio::task::block_in_place(|| asked(&data, &engine, tasks))?;
+    let plan = Plan {
+        groups: args.groups,
+        group_size: args.group_size,
+        reference: args.reference,
+        drawing: Drawing {
+            sampling: Sampling {
+                temperature: args.temperature,
+                ..Sampling::default()
+            },
+            max_tokens: args.max_tokens,
+            stop_strings,
+        },
+        seed: args.seed,
+        sketch: args.sketch,
+    };
+    let prompts = plan.prompts(&prompts);
+    if prompts.len() < FEWEST {
+        return Err(Usage(format!(
+            "{name} has {} tasks in this split; at least {FEWEST} are needed to tell a bias from noise",
+            prompts.len()
+        ))
+        .into());
+    }
+    let mut behaviours = Vec::new();
+    for (number, path) in args.behaviour.iter().enumerate() {
+        let older = tokio::task::block_in_place(|| open_model(path, &args.device))?;
+        alike(model, &engine, path, &older)?;
+        let queries = plan.off_policy(&prompts, number);
+        behaviours.push(Behaviour {
+            name: short(path),
+            staleness: behind(model, path).unwrap_or(number + 1),
+            groups: draw(
+                &short(path),
+                Arc::new(older),
+                &rewards,
+                &queries,
+                &plan,
+                &stop,
+            )
+            .await?,
+        });
+    }
+    let policy: Arc<dyn Policy> = Arc::new(engine);
+    let queries = plan.on_policy(&prompts);
+    let reference = draw(
+        "reference",
+        policy.clone(),
+        &rewards,
+        &queries,
+        &plan,
+        &stop,
+    )
+    .await?;
+    let progress = Progress::default();
+    let found = tokio::task::block_in_place(|| {
+        study::sampled(
+            policy.as_ref(),
+            (model, name),
+            &plan,
+            &reference,
+            &behaviours,
+            &stop,
+            &mut |what, done, all| progress.at(what, done, all),
+        )
+    });
+    progress.end();
+    found.map_err(|error| match error {
+        StudyError::Stopped => Interrupted.into(),
+        error => error.into(),
+    })
+}
+
+async fn draw(
+    what: &str,
+    policy: Arc<dyn Policy>,
+    rewards: &RewardClient,
+    queries: &[Query],
+    plan: &Plan,
+    stop: &Stop,
+) -> anyhow::Result<Vec<SampledGroup>> {
+    let progress = Progress::default();
+    let what = format!("{what}, completions");
+    let mut watch = |tally: &Tally| progress.at(&what, tally.drawn, tally.wanted);
+    let drawn = rollout::collect(&policy, rewards, queries, &plan.drawing, stop, &mut watch).await;
+    progress.end();
+    match drawn {
+        Ok(rollout) => Ok(rollout.groups),
+        Err(RolloutError::Stopped) => Err(Interrupted.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses two models that are no two states of one.
+fn alike(model: &str, policy: &Engine, path: &str, behaviour: &Engine) -> anyhow::Result<()> {
+    let (a, b) = (policy.info(), behaviour.info());
+    if (a.parameters, a.vocabulary, &a.architecture)
+        == (b.parameters, b.vocabulary, &b.architecture)
+    {
+        return Ok(());
+    }
+    anyhow::bail!(
+        "{path} ({}, {} weights) is no earlier state of {model} ({}, {} weights); give checkpoints of one run",
+        b.architecture,
+        b.parameters,
+        a.architecture,
+        a.parameters
+    )
+}
+
+/// The last part of a path.
+fn short(path: &str) -> String {
+    let name = Path::new(path).file_name();
+    name.map_or_else(
+        || path.to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// Updates between two checkpoints `step-N` of one run; none between a model and itself.
+fn behind(model: &str, behaviour: &str) -> Option<usize> {
+    if model == behaviour {
+        return Some(0);
+    }
+    let step = |path: &str| short(path).strip_prefix("step-")?.parse::<usize>().ok();
+    step(model)?.checked_sub(step(behaviour)?)
+}
+
+/// A bar for each piece of the work, one after the other.
+#[derive(Default)]
+struct Progress {
+    now: std::sync::Mutex<Option<(String, ProgressBar)>>,
+}
+
+impl Progress {
+    fn at(&self, what: &str, done: usize, all: usize) {
+        let mut now = self
+            .now
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if now.as_ref().is_none_or(|(name, _)| name != what) {
+            if let Some((_, bar)) = now.take() {
+                bar.finish_and_clear();
+            }
+            let bar = bar(all as u64, "study").with_message(what.to_owned());
+            if bar.is_hidden() {
+                eprintln!("{what}: {all}");
+            }
+            *now = Some((what.to_owned(), bar));
+        }
+        if let Some((_, bar)) = now.as_ref() {
+            bar.set_position(done as u64);
+        }
+    }
+
+    fn end(&self) {
+        let mut now = self
+            .now
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, bar)) = now.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_of_one_run_are_so_many_updates_apart() {
+        assert_eq!(
+            behind("runs/a/checkpoints/step-20", "runs/a/checkpoints/step-16"),
+            Some(4)
+        );
+        assert_eq!(behind("m.gguf", "m.gguf"), Some(0));
+        assert_eq!(
+            behind("runs/a/checkpoints/best", "runs/a/checkpoints/step-3"),
+            None
+        );
+        assert_eq!(
+            behind("step-1", "step-3"),
+            None,
+            "a later state is no behaviour policy of the run"
+        );
+        assert_eq!(short("runs/a/checkpoints/step-3/"), "step-3");
+    }
+}

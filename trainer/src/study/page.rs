@@ -1,0 +1,234 @@
+//! The study's page: the reviewers' questions one after the other, each with figures, a table and a sentence of what was found. Everything inline.
+
+use std::fmt::Write as _;
+
+use super::Study;
+use super::questions::{Line, QUESTIONS, Question};
+use super::rows::{Level, Row};
+use crate::escape::html;
+use crate::report::STYLE;
+use crate::report::axis::{Unit, format_value};
+use crate::report::chart::{Chart, Series};
+
+/// Rows of one policy and one course of behaviour policies: what one figure compares.
+struct View<'a> {
+    levels: Vec<&'a Level>,
+    rows: Vec<&'a Row>,
+}
+
+impl<'a> View<'a> {
+    fn of(course: Option<&str>, levels: &'a [Level], rows: &'a [Row]) -> Self {
+        let mine = |name: &str, staleness: usize| {
+            // Where there is no distance, all courses are one.
+            course.is_none_or(|course| course == name || staleness == 0)
+        };
+        Self {
+            levels: levels
+                .iter()
+                .filter(|l| mine(&l.course, l.staleness))
+                .collect(),
+            rows: rows
+                .iter()
+                .filter(|r| mine(&r.course, r.staleness))
+                .collect(),
+        }
+    }
+
+    /// The staleness that tables show: that of the paper's H where it was measured, else the nearest.
+    fn middle(&self) -> usize {
+        let all = self.levels.iter().map(|level| level.staleness);
+        all.min_by_key(|staleness| staleness.abs_diff(4))
+            .unwrap_or(0)
+    }
+
+    fn row(&self, line: &Line, staleness: usize) -> Option<&'a Row> {
+        let mut rows = self.rows.iter().filter(|row| row.staleness == staleness);
+        rows.find(|row| line.is(&row.names)).copied()
+    }
+
+    fn staleness(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = self.levels.iter().map(|level| level.staleness).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// The page. `files` are the names of those beside it.
+pub(super) fn render(study: &Study, files: &[&str]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>What the estimators do · rapid</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <p class=\"kicker\">Study of the estimator</p>\n<h1>What the estimators do</h1>\n"
+    );
+    out.push_str(
+        "<p>An estimator turns a group of completions that an older policy μ drew into an estimate ĝ of the gradient ∇J of the policy π. Bias is |E ĝ − ∇J| / |∇J|; \
+         scale is how long E ĝ is along ∇J, cosine how well it points there (a step of AdamW forgives a scale, and no angle). Variance is the trace of one group's, over |∇J|². \
+         The error of an update is what both come to in the mean of 32 completions. Effective sample size is that of the factors. Every estimate comes from the function that \
+         training uses.</p>\n",
+    );
+    if let Some(model) = &study.model {
+        let r = &model.reference;
+        let _ = writeln!(
+            out,
+            "<h2>On a model: {}</h2><p>{} prompts of {}, {} groups of {} from each behaviour model. The gradient is that of these prompts, by {} completions of the policy itself ({} without a verdict), \
+             mean reward {}: |∇J| = {} ± {}, and its noise is {} of it. Gradients are sketched to {} numbers. Small print: standard errors.</p>",
+            html(&model.model),
+            model.prompts,
+            html(&model.dataset),
+            model.groups,
+            model.plan.group_size,
+            r.completions,
+            r.masked,
+            format_value(r.reward, Unit::Share),
+            format_value(r.norm, Unit::Number),
+            format_value(r.norm_error, Unit::Number),
+            format_value(r.noise, Unit::Share),
+            model.plan.sketch,
+        );
+        part(&mut out, &View::of(None, &model.levels, &model.rows));
+    }
+    let toy = &study.toy;
+    let _ = writeln!(
+        out,
+        "<h2>On a toy, exactly</h2><p>{} prompts with {} completions each, softmax policies with {} parameters a prompt, groups of {}. Every group that can be drawn is counted, so nothing is \
+         left to chance. The behaviour policy is the policy some updates ago; an update moves a logit by {} in root mean square, along the gradient and twice as far at random.</p>",
+        toy.values.len(),
+        toy.completions,
+        toy.parameters,
+        list(&toy.toy.group_sizes),
+        toy.toy.update,
+    );
+    part(&mut out, &View::of(Some("updates"), &toy.levels, &toy.rows));
+    out.push_str("<details><summary>The same where the behaviour policy lies as far off in a random direction</summary>\n");
+    part(&mut out, &View::of(Some("drift"), &toy.levels, &toy.rows));
+    out.push_str("</details>\n<footer><p>All numbers: ");
+    for (place, file) in files.iter().enumerate() {
+        let comma = if place > 0 { ", " } else { "" };
+        let _ = write!(out, "{comma}<a href=\"{file}\">{file}</a>");
+    }
+    let _ = writeln!(
+        out,
+        ". Made by rapid {}.</p></footer>\n</main>\n</body>\n</html>",
+        env!("CARGO_PKG_VERSION")
+    );
+    out
+}
+
+fn list(numbers: &[usize]) -> String {
+    let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    texts.join(" and ")
+}
+
+fn part(out: &mut String, view: &View<'_>) {
+    levels(out, view);
+    for question in QUESTIONS {
+        let _ = writeln!(
+            out,
+            "<h2>{}</h2><p>{}</p>",
+            html(question.title),
+            html(question.text)
+        );
+        out.push_str("<div class=\"charts\">\n");
+        for chart in charts(question, view) {
+            out.push_str(&chart.render());
+        }
+        out.push_str("</div>\n");
+        table(out, question, view);
+    }
+}
+
+/// How far the behaviour policies are.
+fn levels(out: &mut String, view: &View<'_>) {
+    out.push_str(
+        "<div class=\"scroll\"><table><thead><tr><th>behaviour policy</th><th class=\"num\">updates behind</th><th class=\"num\">KL(μ‖π) of a completion</th>\
+         <th class=\"num\">mean |ℓ|</th><th class=\"num\">effective sample size of w</th></tr></thead><tbody>",
+    );
+    for level in &view.levels {
+        let _ = write!(
+            out,
+            "<tr><th>{}</th><td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td></tr>",
+            html(&level.course),
+            level.staleness,
+            format_value(level.kl, Unit::Number),
+            format_value(level.abs_ell, Unit::Number),
+            format_value(level.ess, Unit::Share),
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn charts(question: &Question, view: &View<'_>) -> Vec<Chart> {
+    let measures = question.measures.iter();
+    measures
+        .map(|measure| Chart {
+            title: measure.title.into(),
+            note: measure.note.into(),
+            unit: measure.unit,
+            series: question
+                .lines
+                .iter()
+                .map(|line| {
+                    let rows = || {
+                        view.staleness()
+                            .into_iter()
+                            .filter_map(|s| view.row(line, s))
+                    };
+                    let at = |row: &Row| (row.staleness as f64, (measure.of)(&row.quality));
+                    Series {
+                        name: line.name(),
+                        points: rows().map(at).collect(),
+                        intervals: rows()
+                            .filter_map(|row| {
+                                let error = (measure.error)(row.errors.as_ref()?)?;
+                                let (x, y) = at(row);
+                                Some((x, y - 1.96 * error, y + 1.96 * error))
+                            })
+                            .collect(),
+                    }
+                })
+                .collect(),
+            marks: true,
+        })
+        .collect()
+}
+
+fn table(out: &mut String, question: &Question, view: &View<'_>) {
+    let middle = view.middle();
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table><thead><tr><th>{middle} updates behind</th><th class=\"num\">bias</th><th class=\"num\">cosine</th><th class=\"num\">scale</th>\
+         <th class=\"num\">variance</th><th class=\"num\">error of an update</th><th class=\"num\">effective sample size</th></tr></thead><tbody>"
+    );
+    for row in question
+        .lines
+        .iter()
+        .filter_map(|line| view.row(line, middle))
+    {
+        let preset = row
+            .names
+            .preset
+            .map(|p| format!(" ({p})"))
+            .unwrap_or_default();
+        let _ = write!(out, "<tr><th>{}</th>", html(&(row.names.label() + &preset)));
+        let q = &row.quality;
+        let e = row.errors.as_ref();
+        let cell = |out: &mut String, value: f64, error: Option<f64>, unit: Unit| {
+            let _ = write!(out, "<td class=\"num\">{}", format_value(value, unit));
+            if let Some(error) = error {
+                let _ = write!(out, "<small>± {}</small>", format_value(error, unit));
+            }
+            out.push_str("</td>");
+        };
+        cell(out, q.bias, e.map(|e| e.bias), Unit::Share);
+        cell(out, q.cosine, e.map(|e| e.cosine), Unit::Number);
+        cell(out, q.scale, e.map(|e| e.scale), Unit::Number);
+        cell(out, q.variance, e.map(|e| e.variance), Unit::Number);
+        cell(out, q.update_error, e.map(|e| e.update_error), Unit::Share);
+        cell(out, q.ess, e.map(|e| e.ess), Unit::Share);
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
