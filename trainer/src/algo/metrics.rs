@@ -29,8 +29,8 @@ pub struct Metrics {
     pub stale_mean_abs_log: f64,
     /// Staleness: |log of the mean of w̄|, which the authors' script reports in the paper's Table 3.
     pub stale_abs_log_mean: f64,
-    /// The cap on weights that was used: η, or less where it follows the effective sample size. Infinity is written as null.
-    #[serde(with = "cap")]
+    /// The cap on weights that was used: η, or less where it follows the effective sample size. Absent where there is none.
+    #[serde(default = "no_cap", skip_serializing_if = "is_no_cap")]
     pub eta: f64,
     /// Share of weights above it.
     pub clip_share: f64,
@@ -132,21 +132,16 @@ fn away<'a>(sample: &'a Sample<'_>) -> impl Iterator<Item = f64> + 'a {
         .map(|(new, reference)| f64::from(*reference) - f64::from(*new))
 }
 
-/// JSON has no infinity.
-mod cap {
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+fn no_cap() -> f64 {
+    f64::INFINITY
+}
 
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde asks for a reference"
-    )]
-    pub(super) fn serialize<S: Serializer>(eta: &f64, to: S) -> Result<S::Ok, S::Error> {
-        eta.is_finite().then_some(*eta).serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
-    }
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_no_cap(eta: &f64) -> bool {
+    eta.is_infinite()
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {

@@ -45,6 +45,13 @@ struct Stepped {
     step: usize,
 }
 
+fn phase_name(phase: usize, from: usize) -> String {
+    match from {
+        0 => format!("phase-{phase}"),
+        _ => format!("phase-{phase}-from-{from}"),
+    }
+}
+
 impl RunFolder {
     /// Makes the folder of a new run and saves its resolved configuration.
     ///
@@ -128,9 +135,16 @@ impl RunFolder {
         self.root.join("rollouts")
     }
 
-    /// `samples/phase-N.jsonl`
-    pub(super) fn phase_samples(&self, phase: usize) -> PathBuf {
-        self.samples().join(format!("phase-{phase}.jsonl"))
+    /// `samples/phase-N.jsonl`; what was drawn anew for the phase's updates from U on, `samples/phase-N-from-U.jsonl`.
+    pub(super) fn phase_samples(&self, phase: usize, from: usize) -> PathBuf {
+        let name = phase_name(phase, from);
+        self.samples().join(format!("{name}.jsonl"))
+    }
+
+    /// The same in `rollouts/`, as the updates need it.
+    pub(super) fn phase_rollout(&self, phase: usize, from: usize) -> PathBuf {
+        let name = phase_name(phase, from);
+        self.rollouts().join(format!("{name}.json"))
     }
 
     /// `samples/eval-N.jsonl`, N the updates before it.

@@ -62,9 +62,6 @@ impl Journal {
             self.watch = Some(watch);
         }
         folder.rewrite(Log::Alarms, &alarms)?;
-        let phases = (0..schedule.phases())
-            .map(|index| schedule.phase(index))
-            .take_while(|phase| phase.first_update + phase.updates.len() <= step);
         let mut board = Board::new(now());
         for timings in &timings {
             board.clock(timings);
@@ -73,12 +70,24 @@ impl Journal {
             let timings = timings.iter().find(|timings| timings.step == record.step);
             board.update(record, timings);
         }
-        for phase in phases {
-            let samples = store::read_head(
-                &folder.phase_samples(phase.index),
-                config.algorithm.group_size,
-            );
-            board.phase(phase.first_update, &samples);
+        let begun = (0..schedule.phases())
+            .map(|index| schedule.phase(index))
+            .take_while(|phase| phase.first_update < step);
+        for phase in begun {
+            let done = (step - phase.first_update).min(phase.updates.len());
+            // The samples that the run goes on with are told of when they are taken up.
+            let told = if done < phase.updates.len() {
+                store::in_use(folder, &phase, done).unwrap_or(0)
+            } else {
+                done
+            };
+            for from in 0..told {
+                let path = folder.phase_samples(phase.index, from);
+                if path.exists() {
+                    let samples = store::read_head(&path, config.algorithm.group_size);
+                    board.phase(phase.first_update + from, &samples);
+                }
+            }
         }
         for eval in &evals {
             let samples = store::read_head(&folder.eval_samples(eval.step), eval.samples);

@@ -39,7 +39,7 @@ struct StoredGroup {
 
 /// Writes a phase aside, then renames it: it is there whole or not at all.
 pub(super) fn save(run: &RunFolder, phase: &Phase, drawn: &Drawn) -> Result<(), TrainError> {
-    let path = file_of(run, phase.index, drawn.from);
+    let path = run.phase_rollout(phase.index, drawn.from);
     let groups = drawn
         .groups
         .iter()
@@ -60,6 +60,13 @@ pub(super) fn save(run: &RunFolder, phase: &Phase, drawn: &Drawn) -> Result<(), 
     write_aside(&path, &text)
 }
 
+/// From which of its updates on the samples of a phase are for that were drawn last before its update of number `update`.
+pub(super) fn in_use(run: &RunFolder, phase: &Phase, update: usize) -> Option<usize> {
+    (0..=update)
+        .rev()
+        .find(|from| run.phase_rollout(phase.index, *from).exists())
+}
+
 /// The samples of a phase for its update of number `update`, where they are there: those drawn last before it. Weights, moments and data order are the same
 /// however often the run is taken up, so its samples are too: those on disk are those that would be drawn.
 pub(super) fn load(
@@ -68,9 +75,8 @@ pub(super) fn load(
     update: usize,
     prompts: &[Arc<Prompt>],
 ) -> Option<Drawn> {
-    let (from, text) = (0..=update)
-        .rev()
-        .find_map(|from| Some((from, std::fs::read(file_of(run, phase.index, from)).ok()?)))?;
+    let from = in_use(run, phase, update)?;
+    let text = std::fs::read(run.phase_rollout(phase.index, from)).ok()?;
     let stored: StoredPhase = serde_json::from_slice(&text).ok()?;
     let prompts: HashMap<&str, &Arc<Prompt>> = prompts
         .iter()
@@ -108,7 +114,7 @@ pub(super) fn prune(run: &RunFolder, first: usize) {
 
 /// That a phase which an earlier update rests on is not on disk.
 pub(super) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
-    TrainError::Samples(file_of(run, phase.index, 0))
+    TrainError::Samples(run.phase_rollout(phase.index, 0))
 }
 
 /// Writes the completions of a phase as `samples/phase-N.jsonl`, those drawn anew for its updates from U on as `samples/phase-N-from-U.jsonl`, and as a page for
@@ -119,9 +125,7 @@ pub(super) fn dump_phase(run: &RunFolder, phase: &Phase, drawn: &Drawn) -> Resul
         .iter()
         .flat_map(SampleRecord::of_group)
         .collect();
-    let path = run
-        .samples()
-        .join(format!("{}.jsonl", name_of(phase.index, drawn.from)));
+    let path = run.phase_samples(phase.index, drawn.from);
     write_aside(&path, &lines(&path, &records)?)?;
     let title = format!(
         "Phase {}: training samples drawn after {} updates",
@@ -173,18 +177,6 @@ pub(super) fn cut_back_dumps(run: &RunFolder, first_phase: usize, step: usize) {
         for (_, path) in phases.chain(evaluations) {
             let _ = std::fs::remove_file(path);
         }
-    }
-}
-
-fn file_of(run: &RunFolder, phase: usize, from: usize) -> PathBuf {
-    let name = format!("{}.json", name_of(phase, from));
-    run.rollouts().join(name)
-}
-
-fn name_of(phase: usize, from: usize) -> String {
-    match from {
-        0 => format!("phase-{phase}"),
-        _ => format!("phase-{phase}-from-{from}"),
     }
 }
 

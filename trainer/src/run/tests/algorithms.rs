@@ -134,7 +134,8 @@ async fn a_phase_whose_samples_have_grown_old_is_drawn_anew_and_resumes_to_the_b
     let anew = std::fs::read_dir(never.join("samples"))
         .unwrap()
         .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().contains("-from-"))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.contains("-from-") && name.ends_with(".jsonl"))
         .count();
     assert_eq!(anew, fresh.iter().filter(|update| **update > 0).count());
 
