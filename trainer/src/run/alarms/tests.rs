@@ -226,3 +226,17 @@ fn a_line_reads_back() {
         records[0]
     );
 }
+
+/// `metrics.jsonl` of `rapid quickstart` with seed 0, and one update more, as they were on two cores.
+#[test]
+fn the_quickstart_rings_nothing() {
+    let steps: Vec<StepRecord> = include_str!("quickstart.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(steps.len(), 11);
+    assert!(steps[10].algo.reward > 2.0 * steps[0].algo.reward);
+    // Held-out tasks that rise as its own did.
+    let evals = [eval(0, |t| t % 4), eval(11, |t| t % 4 + 2)];
+    assert_eq!(Watch::default().replay(&steps, &evals), []);
+}
