@@ -44,7 +44,7 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
         &["study", "estimator", "--out", out.to_str().unwrap()][..],
         &["--model", model, "--behaviour", model, "--verifier", &url],
         &["--dataset", &dataset, "--template", &template, "--stop", "\n"],
-        &["--groups", "8", "--group-size", "2", "--reference", "24"],
+        &["--groups", "32", "--group-size", "2", "--reference", "64"],
         &["--max-tokens", "8", "--temperature", "1.3", "--sketch", "1024"],
     ]
     .concat();
@@ -54,7 +54,7 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
     assert!(page.contains("On a model") && !page.contains("NaN"));
     let study = std::fs::read_to_string(out.join("estimator.json")).unwrap();
     let study: Value = serde_json::from_str(&study).unwrap();
-    assert_eq!(study["model"]["reference"]["completions"], 24);
+    assert_eq!(study["model"]["reference"]["completions"], 64);
     assert!(study["model"]["reference"]["norm"].as_f64().unwrap() > 0.0);
     let level = &study["model"]["levels"][0];
     assert!(level["staleness"] == 0 && level["ess"].as_f64().unwrap() > 0.999, "{level}");
