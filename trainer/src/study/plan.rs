@@ -57,38 +57,30 @@ impl Plan {
             .reference
             .div_ceil(prompts.len().max(1) * blocks)
             .max(2);
-        self.queries(prompts, 0, 0, blocks * samples)
+        self.queries(prompts, 0, blocks * samples)
     }
 
-    /// What a behaviour model is asked, by its place in the list: every prompt once, and again. No two models draw from one stream of random numbers, nor from the
+    /// What a behaviour model is asked, by its place in the list: all groups of a prompt at once. No two models draw from one stream of random numbers, nor from the
     /// reference's, so that the same model drawn twice is drawn independently.
     #[must_use]
     pub fn off_policy(&self, prompts: &[Arc<Prompt>], model: usize) -> Vec<Query> {
-        let rounds = 0..self.rounds(prompts.len());
-        let each =
-            rounds.flat_map(|round| self.queries(prompts, model + 1, round, self.group_size));
-        each.collect()
+        let samples = self.rounds(prompts.len()) * self.group_size;
+        self.queries(prompts, model + 1, samples)
     }
 
-    fn queries(
-        &self,
-        prompts: &[Arc<Prompt>],
-        stream: usize,
-        round: usize,
-        samples: usize,
-    ) -> Vec<Query> {
-        let first = round * samples;
+    fn queries(&self, prompts: &[Arc<Prompt>], stream: usize, samples: usize) -> Vec<Query> {
         prompts
             .iter()
             .map(|prompt| Query {
                 prompt: prompt.clone(),
-                seeds: (first..first + samples)
+                seeds: (0..samples)
                     .map(|sample| seed::of_sample(self.seed, stream, &prompt.task.id, sample))
                     .collect(),
             })
             .collect()
     }
 
+    /// Groups of each prompt.
     pub(super) fn rounds(&self, prompts: usize) -> usize {
         (self.groups / prompts.max(1)).max(1)
     }

@@ -54,8 +54,8 @@ pub struct Behaviour {
     pub name: String,
     /// Updates that it is behind, where that is known; else its place in the list.
     pub staleness: usize,
-    /// As [`Plan::off_policy`] asked for.
-    pub groups: Vec<SampledGroup>,
+    /// What it answered to [`Plan::off_policy`]: all samples of each prompt.
+    pub answers: Vec<SampledGroup>,
 }
 
 /// What was found.
@@ -138,7 +138,7 @@ pub fn sampled(
     };
     for behaviour in behaviours {
         let (level, rows) = course.behaviour(behaviour, &gradient, facts.reward, watch)?;
-        let samples = behaviour.groups.iter().flat_map(|group| &group.samples);
+        let samples = behaviour.answers.iter().flat_map(|group| &group.samples);
         let masked = samples.filter(|s| s.judged.reward.is_none()).count();
         found.masked.push(masked);
         found.levels.push(level);
@@ -157,20 +157,6 @@ struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// The first `prompts` groups ask each prompt once, the next ones again.
-    fn block(&self, group: usize) -> usize {
-        group / self.prompts % self.blocks
-    }
-
-    /// A block's share of a prompt's on-policy completions.
-    fn part(&self, group: &SampledGroup, block: usize) -> SampledGroup {
-        let size = group.samples.len() / self.blocks;
-        SampledGroup {
-            prompt: group.prompt.clone(),
-            samples: group.samples[block * size..][..size].to_vec(),
-        }
-    }
-
     fn go_on(&self) -> Result<(), StudyError> {
         if self.stop.requested() {
             Err(StudyError::Stopped)
@@ -211,7 +197,11 @@ impl Course<'_> {
         let completions: usize = groups.iter().map(|group| group.samples.len()).sum();
         let mixed = |group: &SampledGroup| rewards(group).windows(2).any(|pair| pair[0] != pair[1]);
         let parts: Vec<Vec<SampledGroup>> = (0..self.blocks)
-            .map(|block| groups.iter().map(|group| self.part(group, block)).collect())
+            .map(|block| {
+                let part =
+                    |group: &SampledGroup| cut(group, block, group.samples.len() / self.blocks);
+                groups.iter().map(part).collect()
+            })
             .collect();
         let wanted = parts.iter().flatten().filter(|part| mixed(part)).count();
         if wanted == 0 {
@@ -266,10 +256,15 @@ impl Course<'_> {
         let settings = Arc::new(grid());
         let mut found = vec![Blocks::new(self.blocks, self.plan.sketch); settings.len()];
         let mut weights = Weights::default();
-        for (number, group) in behaviour.groups.iter().enumerate() {
+        let size = self.plan.group_size;
+        let rounds = self.plan.rounds(self.prompts);
+        let all = self.prompts * rounds;
+        for number in 0..all {
             self.go_on()?;
-            watch(&behaviour.name, number, behaviour.groups.len());
-            let block = self.block(number);
+            watch(&behaviour.name, number, all);
+            let (round, prompt) = (number / self.prompts, number % self.prompts);
+            let group = cut(&behaviour.answers[prompt], round, size);
+            let block = round % self.blocks;
             let asked = Asked {
                 settings: settings.clone(),
                 behaviour: group.samples.iter().map(|s| s.logp.clone()).collect(),
@@ -278,7 +273,7 @@ impl Course<'_> {
                 max_tokens: self.plan.max_tokens(),
             };
             let made = Arc::new(Mutex::new(None));
-            let sketches = self.sketch(&[group], asked.objectives(made.clone()))?;
+            let sketches = self.sketch(&[&group], asked.objectives(made.clone()))?;
             let made: Option<Made> = made.lock().unwrap_or_else(PoisonError::into_inner).take();
             let made = made.ok_or_else(|| EngineError::Numeric("the engine made sketches without asking for their objective; this is a fault of the program".into()))?;
             for (setting, blocks) in found.iter_mut().enumerate() {
@@ -292,13 +287,8 @@ impl Course<'_> {
             }
             weights.add(&made.ells);
         }
-        watch(
-            &behaviour.name,
-            behaviour.groups.len(),
-            behaviour.groups.len(),
-        );
+        watch(&behaviour.name, all, all);
         let level = weights.level(&behaviour.name, behaviour.staleness);
-        let size = self.plan.group_size;
         let update = UPDATE_COMPLETIONS as f64 / size as f64;
         let rows = settings
             .iter()
@@ -309,6 +299,14 @@ impl Course<'_> {
             })
             .collect();
         Ok((level, rows))
+    }
+}
+
+/// Part number so and so of a prompt's samples, in parts of `size`.
+fn cut(group: &SampledGroup, number: usize, size: usize) -> SampledGroup {
+    SampledGroup {
+        prompt: group.prompt.clone(),
+        samples: group.samples[number * size..][..size].to_vec(),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::cmd::bar::bar;
 use crate::cmd::eval::{Part, asked};
 use crate::cmd::{Interrupted, Usage, block_on, print};
 
-/// Fewest prompts from which bias and its error can be estimated.
+/// Fewest groups from which bias and its error can be estimated.
 const FEWEST: usize = 4;
 
 /// Measure what the off-policy estimators do: bias, direction, variance, effective sample size
@@ -30,8 +30,8 @@ const FEWEST: usize = 4;
 Examples:
   rapid study estimator --out study
   rapid study estimator --out study --model runs/a/checkpoints/step-20 --behaviour runs/a/checkpoints/step-19,runs/a/checkpoints/step-16
-    --dataset starter-math --max-tokens 10 --verifier http://127.0.0.1:8700
-  rapid study estimator --out trial --model m.gguf --behaviour m.gguf --dataset tasks.jsonl --groups 16 --reference 64 --verifier http://127.0.0.1:8700")]
+    --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700
+  rapid study estimator --out trial --model m.gguf --behaviour m.gguf --dataset tasks.jsonl --groups 64 --reference 128 --verifier http://127.0.0.1:8700")]
 pub(crate) struct Args {
     /// Folder to write into; made where there is none
     #[arg(long, value_name = "DIR")]
@@ -63,8 +63,8 @@ pub(crate) struct Args {
     /// A text that ends a completion, instead of the template's; may be repeated
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// Groups that each behaviour policy draws; each of a prompt of its own while there are so many
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = positive)]
+    /// Groups that each behaviour policy draws: sixteen of each prompt, so that this divided by sixteen is the number of prompts
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = positive)]
     groups: usize,
     /// Completions a group
     #[arg(long, value_name = "G", default_value_t = 4, value_parser = group_size)]
@@ -146,10 +146,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     rewards.start(name, &dataset).await?;
     let stop = Stop::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;
-    let tasks = match args.split {
-        Part::Eval => dataset.eval,
-        Part::Train => dataset.train,
-    };
+    let tasks = args.split.tasks(dataset);
     let data = config::Data {
         dataset: name.to_owned(),
         template: args.template.clone(),
@@ -174,13 +171,6 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
         sketch: args.sketch,
     };
     let prompts = plan.prompts(&prompts);
-    if prompts.len() < FEWEST {
-        return Err(Usage(format!(
-            "{name} has {} tasks in this split; at least {FEWEST} are needed to tell a bias from noise",
-            prompts.len()
-        ))
-        .into());
-    }
     let mut behaviours = Vec::new();
     for (number, path) in args.behaviour.iter().enumerate() {
         let older = tokio::task::block_in_place(|| open_model(path, &args.device))?;
@@ -189,7 +179,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
         behaviours.push(Behaviour {
             name: short(path),
             staleness: behind(model, path).unwrap_or(number + 1),
-            groups: draw(
+            answers: draw(
                 &short(path),
                 Arc::new(older),
                 &rewards,

@@ -98,7 +98,7 @@ fn study(
         .map(|(number, toy)| Behaviour {
             name: format!("behaviour {number}"),
             staleness: number,
-            groups: draw(toy, &plan.off_policy(&asked, number), plan, judge),
+            answers: draw(toy, &plan.off_policy(&asked, number), plan, judge),
         })
         .collect();
     let stop = Stop::default();
