@@ -11,9 +11,8 @@ use tests::programs::{Verifier, rapid, run};
 
 fn row<'a>(study: &'a Value, factor: &str, baseline: &str, eta: &Value) -> &'a Value {
     let rows = study["model"]["rows"].as_array().unwrap();
-    let wanted = |row: &&Value| {
-        row["factor"] == factor && row["baseline"] == baseline && row["eta"] == *eta
-    };
+    let wanted =
+        |row: &&Value| row["factor"] == factor && row["baseline"] == baseline && row["eta"] == *eta;
     rows.iter().find(wanted).unwrap()
 }
 
@@ -33,7 +32,9 @@ fn tasks(folder: &Path) -> [String; 2] {
 
 #[test]
 fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
-    let Some(model) = artifacts::model() else { return };
+    let Some(model) = artifacts::model() else {
+        return;
+    };
     let model = model.to_str().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let [dataset, template] = tasks(folder.path());
@@ -43,29 +44,56 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
     let arguments = [
         &["study", "estimator", "--out", out.to_str().unwrap()][..],
         &["--model", model, "--behaviour", model, "--verifier", &url],
-        &["--dataset", &dataset, "--template", &template, "--stop", "\n"],
-        &["--groups", "32", "--group-size", "2", "--reference", "64"],
-        &["--max-tokens", "8", "--temperature", "1.3", "--sketch", "1024"],
+        &[
+            "--dataset",
+            &dataset,
+            "--template",
+            &template,
+            "--stop",
+            "\n",
+        ],
+        &["--groups", "8", "--group-size", "2", "--reference", "32"],
+        &[
+            "--max-tokens",
+            "8",
+            "--temperature",
+            "1.3",
+            "--sketch",
+            "1024",
+        ],
     ]
     .concat();
     let outcome = run(&mut rapid(&arguments)).success();
-    assert_eq!(outcome.stdout.trim(), out.join("index.html").to_str().unwrap());
+    assert_eq!(
+        outcome.stdout.trim(),
+        out.join("index.html").to_str().unwrap()
+    );
     let page = std::fs::read_to_string(out.join("index.html")).unwrap();
     assert!(page.contains("On a model") && !page.contains("NaN"));
     let study = std::fs::read_to_string(out.join("estimator.json")).unwrap();
     let study: Value = serde_json::from_str(&study).unwrap();
-    assert_eq!(study["model"]["reference"]["completions"], 64);
+    assert_eq!(study["model"]["reference"]["completions"], 32);
     assert!(study["model"]["reference"]["norm"].as_f64().unwrap() > 0.0);
     let level = &study["model"]["levels"][0];
-    assert!(level["staleness"] == 0 && level["ess"].as_f64().unwrap() > 0.999, "{level}");
+    assert!(
+        level["staleness"] == 0 && level["ess"].as_f64().unwrap() > 0.999,
+        "{level}"
+    );
     let whole = row(&study, "w", "loo", &Value::Null);
     let number = |row: &Value, name: &str| row[name].as_f64().unwrap();
     let noise = number(&whole["errors"], "bias_squared");
     assert!(number(whole, "bias_squared").abs() < 6.0 * noise, "{whole}");
     // All weights are 1, but for rounding between sampling and training, so no cap makes a difference and none is divided by.
-    for (factor, eta) in [("one", Value::Null), ("w-capped", json!(2)), ("w-capped", json!("inf"))] {
+    for (factor, eta) in [
+        ("one", Value::Null),
+        ("w-capped", json!(2.0)),
+        ("w-capped", json!("inf")),
+    ] {
         let other = row(&study, factor, "loo", &eta);
-        assert!((number(other, "scale") - number(whole, "scale")).abs() < 1e-2, "{other} {whole}");
+        assert!(
+            (number(other, "scale") - number(whole, "scale")).abs() < 1e-2,
+            "{other} {whole}"
+        );
     }
 }
 
@@ -84,6 +112,9 @@ fn what_cannot_be_studied_is_refused_before_anything_is_loaded() {
     assert!(refused(&model).contains("--verifier"));
     assert!(refused(&[&model[..2], &url].concat()).contains("--behaviour"));
     let few = refused(&[&model[..], &url, &["--groups", "2"]].concat());
-    assert!(few.contains("--groups 2") && few.contains("at least 4"), "{few}");
+    assert!(
+        few.contains("--groups 2") && few.contains("at least 4"),
+        "{few}"
+    );
     assert!(!Path::new(out).exists());
 }
