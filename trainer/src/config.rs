@@ -121,6 +121,9 @@ pub struct Algorithm {
     pub adaptive_h: f64,
     /// Draw groups that are all right or all wrong anew, with other prompts, up to so many times; 0 takes them as they are.
     pub dynamic_sampling: usize,
+    /// Cut mini-batches from the completions of a phase in an order of their own, as the authors' public code does: a prompt's completions are spread over several, and
+    /// a baseline is over those of them that happen to be together.
+    pub mix_groups: bool,
     /// G: completions a prompt.
     pub group_size: usize,
     /// N_step: completions an optimiser update, over all devices.

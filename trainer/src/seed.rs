@@ -6,10 +6,20 @@ pub fn of_sample(run: u64, epoch: usize, task: &str, sample: usize) -> u64 {
     derive(run, "sample", &[epoch as u64, sample as u64], task)
 }
 
-/// The order of `n` things in an epoch: a permutation of `0..n` (Fisher–Yates).
+/// The order of `n` things in an epoch: a permutation of `0..n`.
 #[must_use]
 pub fn permutation(run: u64, epoch: usize, n: usize) -> Vec<usize> {
-    let mut state = derive(run, "order", &[epoch as u64], "");
+    shuffled(derive(run, "order", &[epoch as u64], ""), n)
+}
+
+/// The order in which the `n` completions of a phase are used where they are mixed: a permutation of `0..n`.
+#[must_use]
+pub fn mixture(run: u64, phase: usize, n: usize) -> Vec<usize> {
+    shuffled(derive(run, "mixture", &[phase as u64], ""), n)
+}
+
+/// Fisher–Yates.
+fn shuffled(mut state: u64, n: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     for last in (1..n).rev() {
         let other = ((u128::from(split_mix(&mut state)) * (last as u128 + 1)) >> 64) as usize;

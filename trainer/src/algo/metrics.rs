@@ -35,6 +35,7 @@ pub struct Metrics {
     /// Share of weights above it.
     pub clip_share: f64,
     /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊, where the factor clips them. (Those on the side of the advantage get no gradient.)
+    #[serde(default)]
     pub clipped_tokens: f64,
     /// Completions with ℓ above the largest log-weight that is computed with.
     pub saturated: usize,

@@ -130,7 +130,13 @@ impl Run {
         mut timings: StepTimings,
     ) -> Result<bool, TrainError> {
         let number = self.step - phase.first_update;
-        let groups = drawn.of_update(phase, number);
+        let mixed;
+        let groups = if self.job.config.algorithm.mix_groups {
+            mixed = drawn.mixed(phase, number, self.job.config.run.seed);
+            &mixed
+        } else {
+            drawn.of_update(phase, number)
+        };
         let place = Place {
             step: self.step + 1,
             phase: phase.index,

@@ -32,6 +32,42 @@ impl Drawn {
         let before = phase.updates[self.from..number].iter().map(Vec::len).sum();
         &self.groups[before..][..phase.updates[number].len()]
     }
+
+    /// As [`Drawn::of_update`], but as many completions of any groups, taken in an order of their own; those of one prompt that happen to be together are a group.
+    pub(super) fn mixed(&self, phase: &Phase, number: usize, run_seed: u64) -> Vec<SampledGroup> {
+        let all: Vec<(usize, usize)> = self
+            .groups
+            .iter()
+            .enumerate()
+            .flat_map(|(group, sampled)| (0..sampled.samples.len()).map(move |i| (group, i)))
+            .collect();
+        let size = |group: &SampledGroup| group.samples.len();
+        let whole = self.of_update(phase, number);
+        let end: usize = self.groups[..phase.updates[self.from..=number]
+            .iter()
+            .map(Vec::len)
+            .sum::<usize>()]
+            .iter()
+            .map(size)
+            .sum();
+        let start = end - whole.iter().map(size).sum::<usize>();
+        let mut taken: Vec<(usize, usize)> = seed::mixture(run_seed, phase.index, all.len())
+            [start..end]
+            .iter()
+            .map(|place| all[*place])
+            .collect();
+        taken.sort_unstable();
+        taken
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|together| SampledGroup {
+                prompt: self.groups[together[0].0].prompt.clone(),
+                samples: together
+                    .iter()
+                    .map(|(group, i)| self.groups[*group].samples[*i].clone())
+                    .collect(),
+            })
+            .collect()
+    }
 }
 
 impl Run {

@@ -171,6 +171,30 @@ async fn composed_rewards_are_logged_by_their_terms_and_groups_go_by_their_verdi
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn mixed_mini_batches_use_each_completion_once_and_leave_lonely_ones_out() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let root = home.path().join("run");
+    let sets = ["algorithm.mix_groups=true", "run.updates=9"];
+    let config = of_preset(&server.url, Preset::RapidAuthor, &sets);
+    train(fitted(&root, &config, Arc::new(Toy::default())).unwrap())
+        .await
+        .unwrap();
+    let steps = steps(&root);
+    assert!(steps.iter().all(|step| step.algo.judged == 16));
+    assert!(steps.iter().any(|step| step.prompts > 4));
+    assert!(steps.iter().any(|step| step.algo.groups_left_out > 0));
+    for (phase, steps) in steps.chunks(3).enumerate() {
+        let text = std::fs::read_to_string(root.join(format!("samples/phase-{phase}.jsonl")));
+        let right = text.unwrap().matches("\"verdict\":\"correct\"").count();
+        let counted: f64 = steps.iter().map(|step| 16.0 * step.algo.reward).sum();
+        assert!(
+            (counted - right as f64).abs() < 1e-9,
+            "{counted} of {right}"
+        );
+    }
+}
+
 /// The lessons of a teacher's file.
 async fn lessons_of(root: &Path, config: &Config) -> Result<Vec<Lesson>, TrainError> {
     let mut job = fitted(root, config, Arc::new(Toy::default()))?;
