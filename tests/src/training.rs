@@ -97,7 +97,15 @@ impl Job {
     pub fn samples(&self) -> Vec<Value> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(self.folder.join("samples")).unwrap() {
-            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let path = entry.unwrap().path();
+            // Beside each stands a page for people.
+            if path
+                .extension()
+                .is_none_or(|extension| extension != "jsonl")
+            {
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
             found.extend(
                 text.lines()
                     .map(|line| serde_json::from_str::<Value>(line).unwrap()),
