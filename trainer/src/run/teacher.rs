@@ -92,10 +92,16 @@ pub(super) async fn lessons(
         read(&kept)?
     } else {
         let lines = read(path)?;
-        let right = judged(rewards, &by_id, lines, progress)
+        let right = judged(rewards, &by_id, lines, config.verifier.max_masked, progress)
             .await
-            .and_then(|(right, told)| {
+            .and_then(|(right, told, unjudged)| {
                 progress.say(&told);
+                if let Some(reason) = unjudged {
+                    return Err(refused(format!(
+                        "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({told}); the last reason was: {reason}. Mend the verifier, then continue",
+                        100.0 * config.verifier.max_masked
+                    )));
+                }
                 if right.is_empty() {
                     return Err(refused(format!(
                         "none of its completions can be learnt from ({told}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
@@ -172,13 +178,15 @@ fn read(path: &Path) -> Result<Vec<Line>, TrainError> {
     Ok(lines)
 }
 
-/// The lines whose completions are right, and what became of the others.
+/// The lines whose completions are right, what became of the others, and why the last of those without a verdict has none, where they are more than the share `max_masked`:
+/// a verifier that fails is no reason to learn from less.
 async fn judged(
     rewards: &RewardClient,
     prompts: &HashMap<&str, &Arc<Prompt>>,
     lines: Vec<Line>,
+    max_masked: f64,
     progress: &mut Progress,
-) -> Result<(Vec<Line>, String), TrainError> {
+) -> Result<(Vec<Line>, String, Option<String>), TrainError> {
     let all = lines.len();
     let known: Vec<Line> = lines
         .into_iter()
@@ -196,7 +204,7 @@ async fn judged(
         wanted: whole.len(),
         ..Tally::default()
     };
-    let mut right = Vec::new();
+    let (mut right, mut reason) = (Vec::new(), None);
     for chunk in whole.chunks(CHUNK) {
         let asks = chunk
             .iter()
@@ -211,7 +219,10 @@ async fn judged(
             .collect();
         for (line, judged) in chunk.iter().zip(rewards.judge(asks).await?) {
             match judged.reward {
-                None => tally.masked += 1,
+                None => {
+                    tally.masked += 1;
+                    reason = Some(judged.detail.to_string());
+                }
                 Some(reward) if reward >= 1.0 => right.push(line.clone()),
                 Some(_) => {}
             }
@@ -228,7 +239,8 @@ async fn judged(
         whole.len() - right.len() - tally.masked,
         tally.masked,
     );
-    Ok((right, told))
+    let too_many = tally.masked as f64 > max_masked * whole.len() as f64;
+    Ok((right, told, reason.filter(|_| too_many)))
 }
 
 /// What a completion ends with: what ends one that is sampled.

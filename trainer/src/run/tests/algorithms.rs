@@ -277,3 +277,38 @@ async fn a_teacher_with_nothing_to_teach_is_refused_by_name() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_teacher_that_the_verifier_cannot_judge_is_not_learnt_from_in_part() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Scripted::serve(|_, items| {
+        let answers = items.iter().map(|item| {
+            let mut answer = judgement(&item.id, item.completion == "b");
+            if item.completion == "bb" {
+                answer["verdict"] = "unavailable".into();
+                answer["reward"] = serde_json::Value::Null;
+            }
+            answer
+        });
+        Answer::Results(answers.collect())
+    })
+    .await;
+    let file = home.path().join("teacher.jsonl");
+    let line = |text: &str| format!("{{\"task\": \"toy/train/0\", \"completion\": \"{text}\"}}\n");
+    std::fs::write(&file, line("b") + &line("bb")).unwrap();
+    let teacher = format!("data.teacher={}", file.display());
+    let root = home.path().join("run");
+    let strict = of_preset(&server.url, Preset::Sft, &[&teacher]);
+    let error = lessons_of(&root, &strict).await.unwrap_err().to_string();
+    assert!(error.contains("verifier.max_masked"), "{error}");
+    assert!(
+        !root.join("teacher.jsonl").exists(),
+        "nothing is kept of it"
+    );
+    let lax = of_preset(
+        &server.url,
+        Preset::Sft,
+        &[&teacher, "verifier.max_masked=0.5"],
+    );
+    assert_eq!(lessons_of(&root, &lax).await.unwrap().len(), 1);
+}
