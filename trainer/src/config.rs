@@ -124,6 +124,8 @@ pub struct Algorithm {
     /// Cut mini-batches from the completions of a phase in an order of their own, as the authors' public code does: a prompt's completions are spread over several, and
     /// a baseline is over those of them that happen to be together.
     pub mix_groups: bool,
+    /// Sum over padding too, as the authors' public code does: end tokens behind each completion, up to the length of the longest of its phase.
+    pub sum_padding: bool,
     /// G: completions a prompt.
     pub group_size: usize,
     /// N_step: completions an optimiser update, over all devices.

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use crate::data::Prompt;
 use crate::policy::Policy;
 use crate::reward::{Ask, Judged, RewardClient, RewardError};
+use crate::run::Padding;
 use crate::stop::Stop;
 
 /// How long a finished completion may wait for others to share its request.
@@ -50,10 +51,32 @@ pub struct Sample {
     /// log π_ref of each token under the frozen reference policy; empty where no divergence from it is asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<f32>,
+    /// What sums run over besides, where padding is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub padding: Option<Padding>,
     /// Why it ended.
     pub finish: Finish,
     /// The verdict.
     pub judged: Judged,
+}
+
+impl Sample {
+    /// What an update trains on: the completion's tokens, and padding where that is asked for.
+    #[must_use]
+    pub fn trained_tokens(&self) -> Vec<u32> {
+        let mut tokens = self.tokens.clone();
+        if let Some(padding) = &self.padding {
+            tokens.resize(tokens.len() + padding.logp.len(), padding.token);
+        }
+        tokens
+    }
+
+    /// Log-probability of each of these under the policy that drew the completion.
+    #[must_use]
+    pub fn trained_logp(&self) -> Vec<f32> {
+        let padding = self.padding.iter().flat_map(|padding| &padding.logp);
+        self.logp.iter().chain(padding).copied().collect()
+    }
 }
 
 /// The completions of one prompt, in the order of their seeds.
@@ -334,6 +357,7 @@ impl<'a> Phase<'a> {
                             logp,
                             text,
                             reference: Vec::new(),
+                            padding: None,
                             finish,
                             judged,
                         })

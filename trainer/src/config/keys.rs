@@ -70,6 +70,7 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("algorithm", "adaptive_h", Kind::Number),
     ("algorithm", "dynamic_sampling", Kind::Whole),
     ("algorithm", "mix_groups", Kind::Flag),
+    ("algorithm", "sum_padding", Kind::Flag),
     ("algorithm", "group_size", Kind::Whole),
     ("algorithm", "n_step", Kind::Whole),
     ("algorithm", "h", Kind::Whole),

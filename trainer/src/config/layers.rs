@@ -157,6 +157,7 @@ fn resolve_algorithm(algorithm: &mut Table) -> Result<Preset, ConfigError> {
     default("adaptive_eta", Value::Float(estimator.adaptive_eta));
     default("adaptive_h", Value::Float(0.0));
     default("mix_groups", Value::Boolean(false));
+    default("sum_padding", Value::Boolean(false));
     Ok(preset)
 }
 

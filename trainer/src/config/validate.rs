@@ -151,6 +151,12 @@ fn teacher(config: &Config) -> Result<(), ConfigError> {
             });
         }
     }
+    if a.sum_padding {
+        return refuse(
+            "algorithm.sum_padding",
+            "supervised fine-tuning draws nothing that could be padded; leave the key out",
+        );
+    }
     let plain = Preset::Sft.estimator();
     if (Estimator {
         eta: plain.eta,

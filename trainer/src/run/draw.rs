@@ -6,9 +6,9 @@ use engine::Group;
 
 use super::course::Run;
 use super::record::counts;
-use super::{TrainError, store};
+use super::{TrainError, padding, store};
 use crate::data::{Phase, Slot};
-use crate::rollout::{self, Query, Rollout, RolloutError, SampledGroup};
+use crate::rollout::{self, Query, Rollout, RolloutError, Sample, SampledGroup};
 use crate::seed;
 
 /// Samples of a phase's updates, from one of them on.
@@ -140,6 +140,11 @@ impl Run {
                 drawn.groups[at] = group;
             }
         }
+        if self.job.config.algorithm.sum_padding {
+            let policy = self.job.policy.as_ref();
+            let temperature = self.job.config.sampling.temperature as f32;
+            tokio::task::block_in_place(|| padding::pad(policy, &mut drawn.groups, temperature))?;
+        }
         self.score_by_reference(&mut drawn.groups)?;
         store::save(&self.job.folder, phase, &drawn)?;
         Ok(Some(drawn))
@@ -223,15 +228,11 @@ impl Run {
     }
 }
 
-/// A group's tokens, as the engine takes them.
+/// A group's tokens, as the engine takes them to train on.
 pub(super) fn tokens_of(group: &SampledGroup) -> Group {
     Group {
         prompt: group.prompt.tokens.clone(),
-        completions: group
-            .samples
-            .iter()
-            .map(|sample| sample.tokens.clone())
-            .collect(),
+        completions: group.samples.iter().map(Sample::trained_tokens).collect(),
     }
 }
 

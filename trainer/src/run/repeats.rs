@@ -69,6 +69,7 @@ mod tests {
             tokens: vec![1],
             logp: vec![-1.0],
             reference: Vec::new(),
+            padding: None,
             text: text.to_owned(),
             finish: Finish::Stop,
             judged: Judged {

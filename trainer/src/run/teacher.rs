@@ -53,6 +53,7 @@ impl Lesson {
                 // There is no behaviour policy: the weight is 1.
                 logp: Vec::new(),
                 reference: Vec::new(),
+                padding: None,
                 text: self.text.clone(),
                 finish: Finish::Stop,
                 judged: Judged {

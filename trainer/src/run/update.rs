@@ -129,7 +129,7 @@ fn objective(
     seen: Arc<Mutex<Seen>>,
 ) -> Objective {
     let drawn = |sample: &Sample| Drawn {
-        behaviour: sample.logp.clone(),
+        behaviour: sample.trained_logp(),
         reference: Some(sample.reference.clone()).filter(|logp| !logp.is_empty()),
         reward: recipe.terms(sample).map(|terms| terms.sum(&recipe.reward)),
     };
@@ -193,7 +193,7 @@ fn record(
         samples()
             .zip(&report.stats)
             .filter(|(sample, _)| judged(sample))
-            .flat_map(|(_, stats)| &stats.entropy)
+            .flat_map(|(sample, stats)| stats.entropy.iter().take(sample.tokens.len()))
     };
     let all = samples().count().max(1) as f64;
     StepRecord {

@@ -195,6 +195,44 @@ async fn mixed_mini_batches_use_each_completion_once_and_leave_lonely_ones_out()
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let run = |name: &str, sets: &[&str]| {
+        let config = of_preset(&server.url, Preset::RapidAuthor, sets);
+        (home.path().join(name), config)
+    };
+    let (bare, config) = run("bare", &["run.updates=3"]);
+    train(fitted(&bare, &config, Arc::new(Toy::default())).unwrap())
+        .await
+        .unwrap();
+    let sets = [
+        "run.updates=9",
+        "algorithm.sum_padding=true",
+        "algorithm.kl=0.04",
+    ];
+    let (never, config) = run("never", &sets);
+    train(fitted(&never, &config, Arc::new(Toy::default())).unwrap())
+        .await
+        .unwrap();
+    let (bare, padded) = (steps(&bare), steps(&never));
+    let seen = |step: &StepRecord| (step.algo.reward, step.length_mean, step.entropy);
+    assert_eq!(seen(&bare[0]), seen(&padded[0]));
+    assert_ne!(bare[0].grad_norm, padded[0].grad_norm);
+    // Where μ is π still, the padding's ratios are 1 like all others.
+    assert_eq!(padded[0].algo.ell_std, 0.0);
+    assert!(padded[1].algo.ell_std > 0.0);
+
+    let (failed, config) = run("failed", &sets);
+    train(fitted(&failed, &config, Arc::new(Toy::failing_at(7))).unwrap())
+        .await
+        .unwrap_err();
+    train(fitted(&failed, &config, Arc::new(Toy::default())).unwrap())
+        .await
+        .unwrap();
+    assert_same(&course(&failed), &course(&never), "padded");
+}
+
 /// The lessons of a teacher's file.
 async fn lessons_of(root: &Path, config: &Config) -> Result<Vec<Lesson>, TrainError> {
     let mut job = fitted(root, config, Arc::new(Toy::default()))?;

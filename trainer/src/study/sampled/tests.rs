@@ -71,6 +71,7 @@ fn draw(
                 logp: one.logp,
                 text: one.text,
                 reference: Vec::new(),
+                padding: None,
                 finish: Finish::Stop,
             })
             .collect(),

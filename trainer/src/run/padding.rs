@@ -1,0 +1,50 @@
+//! Sums over padding: what a script does that pads the completions of a batch to one length and forgets to mask.
+//!
+//! With `algorithm.sum_padding`, every completion is followed by end tokens up to the length of the longest of its phase, and ℓ, the update's terms and the divergences
+//! run over them too. The text that is judged, the lengths and the entropy that are logged stay those of the completion itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::TrainError;
+use super::draw::tokens_of;
+use crate::policy::Policy;
+use crate::rollout::SampledGroup;
+
+/// What stands behind a completion.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Padding {
+    /// The end token.
+    pub token: u32,
+    /// Its log-probability under the behaviour policy, in each place.
+    pub logp: Vec<f32>,
+}
+
+/// Pads each completion to the longest, and has `policy`, which drew them, score the padding.
+pub(super) fn pad(
+    policy: &dyn Policy,
+    groups: &mut [SampledGroup],
+    temperature: f32,
+) -> Result<(), TrainError> {
+    let samples = groups.iter().flat_map(|group| &group.samples);
+    let longest = samples.map(|sample| sample.tokens.len()).max().unwrap_or(0);
+    let Some(token) = policy.stop_tokens().first().copied() else {
+        return Ok(());
+    };
+    for sample in groups.iter_mut().flat_map(|group| &mut group.samples) {
+        let places = longest - sample.tokens.len();
+        sample.padding = (places > 0).then(|| Padding {
+            token,
+            logp: vec![0.0; places],
+        });
+    }
+    let scores = policy.score(groups.iter().map(tokens_of).collect(), temperature)?;
+    let samples = groups.iter_mut().flat_map(|group| &mut group.samples);
+    for (sample, score) in samples.zip(scores) {
+        if let Some(padding) = &mut sample.padding {
+            padding
+                .logp
+                .copy_from_slice(&score.logp[sample.tokens.len()..]);
+        }
+    }
+    Ok(())
+}
