@@ -34,9 +34,9 @@ pub struct Metrics {
     pub eta: f64,
     /// Share of weights above it.
     pub clip_share: f64,
-    /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊, where the factor clips them. (Those on the side of the advantage get no gradient.)
-    #[serde(default)]
-    pub clipped_tokens: f64,
+    /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊; absent where the factor clips none. (Those on the side of the advantage get no gradient.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clipped_tokens: Option<f64>,
     /// Completions with ℓ above the largest log-weight that is computed with.
     pub saturated: usize,
     /// Effective sample size (Σ w)² / Σ w², of N.
@@ -83,11 +83,11 @@ impl Metrics {
                     let ratio = log_ratio.exp();
                     ratio < 1.0 - estimator.clip_low || ratio > 1.0 + estimator.clip_high
                 };
-                metrics.clipped_tokens = mean(
+                metrics.clipped_tokens = Some(mean(
                     samples()
                         .flat_map(log_ratios)
                         .map(|log_ratio| f64::from(u8::from(outside(log_ratio)))),
-                );
+                ));
             }
             if samples().all(|sample| sample.reference.is_some()) {
                 metrics.kl_reference = Some(mean(samples().flat_map(away).map(k3)));

@@ -12,7 +12,7 @@ struct Quantity {
     title: &'static str,
     note: &'static str,
     unit: Unit,
-    of: fn(&StepRecord) -> f64,
+    of: fn(&StepRecord) -> Option<f64>,
 }
 
 const QUANTITIES: &[Quantity] = &[
@@ -20,65 +20,61 @@ const QUANTITIES: &[Quantity] = &[
         title: "Reward",
         note: "mean over the completions of the update",
         unit: Unit::Share,
-        of: |step| step.algo.reward,
+        of: |step| Some(step.algo.reward),
     },
     Quantity {
         title: "Groups to learn from",
         note: "share of prompts with both right and wrong completions",
         unit: Unit::Share,
-        of: |step| step.groups.mixed as f64 / step.prompts as f64,
+        of: |step| Some(step.groups.mixed as f64 / step.prompts as f64),
     },
     Quantity {
         title: "Training Pass@k",
         note: "of the update's groups, k the largest that they allow",
         unit: Unit::Share,
-        of: |step| {
-            step.pass_at
-                .last_key_value()
-                .map_or(f64::NAN, |(_, pass)| *pass)
-        },
+        of: |step| step.pass_at.last_key_value().map(|(_, pass)| *pass),
     },
     Quantity {
         title: "Loss",
         note: "the function whose gradient is taken; its value says little",
         unit: Unit::Number,
-        of: |step| step.algo.loss,
+        of: |step| Some(step.algo.loss),
     },
     Quantity {
         title: "Gradient norm",
         note: "before clipping",
         unit: Unit::Number,
-        of: |step| step.grad_norm,
+        of: |step| Some(step.grad_norm),
     },
     Quantity {
         title: "Entropy",
         note: "of the next token, in nats",
         unit: Unit::Number,
-        of: |step| step.entropy,
+        of: |step| Some(step.entropy),
     },
     Quantity {
         title: "Length",
         note: "tokens of a completion, mean",
         unit: Unit::Number,
-        of: |step| step.length_mean,
+        of: |step| Some(step.length_mean),
     },
     Quantity {
         title: "Cut off",
         note: "share of completions that reached the limit",
         unit: Unit::Share,
-        of: |step| step.truncated,
+        of: |step| Some(step.truncated),
     },
     Quantity {
         title: "Repeats of a prompt",
         note: "share of completions that say what an earlier one of the same prompt says",
         unit: Unit::Share,
-        of: |step| step.repeats.repeated,
+        of: |step| Some(step.repeats.repeated),
     },
     Quantity {
         title: "The commonest completion",
         note: "share of all completions of the update that are this one text",
         unit: Unit::Share,
-        of: |step| step.repeats.commonest,
+        of: |step| Some(step.repeats.commonest),
     },
     Quantity {
         title: "Without a verdict",
@@ -86,63 +82,77 @@ const QUANTITIES: &[Quantity] = &[
         unit: Unit::Share,
         of: |step| {
             let algo = &step.algo;
-            algo.masked as f64 / (algo.masked + algo.judged) as f64
+            Some(algo.masked as f64 / (algo.masked + algo.judged) as f64)
         },
     },
     Quantity {
         title: "Spread of ℓ",
         note: "standard deviation of the log-weights",
         unit: Unit::Number,
-        of: |step| step.algo.ell_std,
+        of: |step| Some(step.algo.ell_std),
     },
     Quantity {
         title: "Staleness",
         note: "mean |log w̄|: how far the policy has moved from the one that sampled",
         unit: Unit::Number,
-        of: |step| step.algo.stale_mean_abs_log,
+        of: |step| Some(step.algo.stale_mean_abs_log),
     },
     Quantity {
         title: "Divergence",
         note: "k3 estimate of KL from the policy that sampled, a token, in nats",
         unit: Unit::Number,
-        of: |step| step.algo.kl_behaviour,
+        of: |step| Some(step.algo.kl_behaviour),
+    },
+    Quantity {
+        title: "Divergence from the reference",
+        note: "k3 estimate of KL from the model that training began with, a token, in nats",
+        unit: Unit::Number,
+        of: |step| step.algo.kl_reference,
+    },
+    Quantity {
+        title: "Tokens outside the clip",
+        note: "share of tokens whose ratio is below 1 − ε₋ or above 1 + ε₊",
+        unit: Unit::Share,
+        of: |step| step.algo.clipped_tokens,
     },
     Quantity {
         title: "Weights at the cap",
         note: "share of importance weights above η",
         unit: Unit::Share,
-        of: |step| step.algo.clip_share,
+        of: |step| Some(step.algo.clip_share),
     },
     Quantity {
         title: "Effective sample size",
         note: "(Σw)² ∕ Σw² as a share of the update's completions",
         unit: Unit::Share,
-        of: |step| step.algo.ess / step.algo.judged as f64,
+        of: |step| Some(step.algo.ess / step.algo.judged as f64),
     },
 ];
 
-/// Held-out Pass@1 first, then one chart a quantity, with a line a run.
+/// Held-out Pass@1 first, then one chart a quantity that a run has, with a line a run.
 pub(super) fn charts(runs: &[RunData]) -> Vec<Chart> {
     let mut charts = vec![held_out(runs)];
-    charts.extend(QUANTITIES.iter().map(|quantity| {
-        Chart {
+    charts.extend(QUANTITIES.iter().filter_map(|quantity| {
+        let series: Vec<Series> = runs
+            .iter()
+            .map(|run| Series {
+                name: run.name.clone(),
+                points: run
+                    .steps
+                    .iter()
+                    .filter_map(|step| Some((step.step as f64, (quantity.of)(step)?)))
+                    .collect(),
+                intervals: Vec::new(),
+            })
+            .collect();
+        let none = series.iter().all(|series| series.points.is_empty());
+        (!none).then(|| Chart {
             title: quantity.title.into(),
             note: quantity.note.into(),
             unit: quantity.unit,
-            series: runs
-                .iter()
-                .map(|run| Series {
-                    name: run.name.clone(),
-                    points: run
-                        .steps
-                        .iter()
-                        .map(|step| (step.step as f64, (quantity.of)(step)))
-                        .collect(),
-                    intervals: Vec::new(),
-                })
-                .collect(),
+            series,
             marks: false,
-        }
+        })
     }));
     charts
 }

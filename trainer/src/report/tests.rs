@@ -347,3 +347,25 @@ fn the_numbers_behind_the_page_are_whole_tables() {
         assert!(metrics.lines().next().unwrap().contains(column), "{column}");
     }
 }
+
+#[test]
+fn a_quantity_is_drawn_where_a_run_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let [plain, held] = ["plain", "held"].map(|name| folder.path().join(name));
+    run_folder(&plain);
+    run_folder(&held);
+    let mut steps: Vec<StepRecord> = (1..=10).map(step).collect();
+    for step in &mut steps {
+        step.algo.kl_reference = Some(0.01 * step.step as f64);
+    }
+    lines(&held.join("metrics.jsonl"), &steps);
+    let titles = |folders: &[&Path]| -> Vec<String> {
+        let runs: Vec<RunData> = folders.iter().map(|f| RunData::read(f).unwrap()).collect();
+        let charts = super::curves::charts(&runs);
+        charts.into_iter().map(|chart| chart.title).collect()
+    };
+    let reference = "Divergence from the reference".to_owned();
+    let (without, with) = (titles(&[&plain]), titles(&[&plain, &held]));
+    assert!(!without.contains(&reference) && with.contains(&reference));
+    assert_eq!(with.len(), without.len() + 1);
+}
