@@ -9,7 +9,7 @@ use sandboxes::Limits;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::grade::math::Extraction;
+use crate::grade::math;
 use crate::registry::nearest;
 use keys::{check_keys, insert, parse_value};
 
@@ -34,7 +34,7 @@ pub struct Config {
     /// Where verdicts are kept.
     pub cache: CacheConfig,
     /// Mathematics.
-    pub math: MathConfig,
+    pub math: math::Settings,
     /// Programs.
     pub code: CodeConfig,
     /// Containers, where `code.sandbox` is `docker`.
@@ -65,14 +65,6 @@ pub struct CacheConfig {
     pub memory_bytes: usize,
     /// Bytes of expected values kept in memory.
     pub expected_bytes: usize,
-}
-
-/// Mathematics.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MathConfig {
-    /// Where in a completion an answer may stand.
-    pub extraction: Extraction,
 }
 
 /// Programs.
@@ -131,7 +123,7 @@ impl Default for Config {
             token_file: None,
             limits: LimitsConfig::default(),
             cache: CacheConfig::default(),
-            math: MathConfig::default(),
+            math: math::Settings::default(),
             code: CodeConfig::default(),
             docker: DockerConfig::default(),
         }
@@ -337,7 +329,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             (config.workers, config.math.extraction, config.code.sandbox),
-            (5, Extraction::Any, SandboxKind::None)
+            (5, math::Extraction::Any, SandboxKind::None)
         );
         assert_eq!(config.require, ["math"]);
         assert_eq!(config.limits, LimitsConfig::default());

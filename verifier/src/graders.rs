@@ -10,7 +10,7 @@ use verifier_api::{GraderInfo, GraderState, Verdict};
 
 use crate::cache::{Disk, Key, KeyWriter};
 use crate::grade::code::{self, CodeGrader, Extent};
-use crate::grade::math::{self, Extraction};
+use crate::grade::math;
 use crate::grade::{Grading, lean};
 use crate::registry::{Known, grader};
 
@@ -20,8 +20,8 @@ pub type OpenSandbox = Box<dyn FnOnce() -> Result<Arc<dyn Sandbox>, SandboxError
 /// What is settled before the service starts.
 #[derive(Debug, Clone)]
 pub struct GraderSettings {
-    /// Where in a completion the answer to a math problem may stand.
-    pub extraction: Extraction,
+    /// How answers to math problems are found and compared.
+    pub math: math::Settings,
     /// What a program may use.
     pub limits: Limits,
     /// Bytes of expected values kept in memory.
@@ -61,7 +61,7 @@ impl Graders {
 
     /// Opens the sandbox and has every grader judge a known-good and a known-bad sample. Blocks, for a minute where the sandbox must be made first.
     pub fn prepare(&self, open: OpenSandbox) {
-        let math = match try_math(self.settings.extraction) {
+        let math = match try_math(self.settings.math) {
             Ok(()) => (GraderState::Ready, None),
             Err(reason) => (GraderState::Unavailable, Some(reason)),
         };
@@ -91,7 +91,7 @@ impl Graders {
     #[must_use]
     pub fn grade(&self, spec: &TaskSpec, completion: &str, extent: Extent) -> Grading {
         match spec {
-            TaskSpec::Math(task) => math::grade(&task.answer, completion, self.settings.extraction),
+            TaskSpec::Math(task) => math::grade(&task.answer, completion, self.settings.math),
             TaskSpec::Code(task) => match self.code() {
                 Ok(grader) => grader.grade(task, completion, extent),
                 Err(unavailable) => *unavailable,
@@ -142,9 +142,7 @@ impl Graders {
             .field("verdict-1")
             .field(grader(&task.spec));
         let writer = match &task.spec {
-            TaskSpec::Math(_) => writer
-                .field(math::VERSION)
-                .field(self.settings.extraction.name()),
+            TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
             TaskSpec::Lean(_) => writer.field(lean::VERSION),
             TaskSpec::Code(_) => {
                 let code = self.code().ok();
@@ -200,7 +198,7 @@ impl Graders {
         let math = GraderInfo {
             state,
             reason,
-            policy: Some(self.settings.extraction.name().to_owned()),
+            policy: Some(self.settings.math.name()),
             ..blank("math", math::VERSION)
         };
         let code = blank("code", code::VERSION);
@@ -243,9 +241,9 @@ impl Graders {
     }
 }
 
-fn try_math(extraction: Extraction) -> Result<(), String> {
-    let right = math::grade(r"\frac{1}{2}", r"\boxed{0.5}", extraction).verdict;
-    let wrong = math::grade(r"\frac{1}{2}", r"\boxed{2}", extraction).verdict;
+fn try_math(settings: math::Settings) -> Result<(), String> {
+    let right = math::grade(r"\frac{1}{2}", r"\boxed{\frac12}", settings).verdict;
+    let wrong = math::grade(r"\frac{1}{2}", r"\boxed{2}", settings).verdict;
     if (right, wrong) == (Verdict::Correct, Verdict::Incorrect) {
         Ok(())
     } else {

@@ -79,7 +79,7 @@ pub fn with_registry(
         cache_bytes: config.cache.memory_bytes,
         token,
         graders: GraderSettings {
-            extraction: config.math.extraction,
+            math: config.math,
             limits: config.sandbox_limits(),
             expected_bytes: config.cache.expected_bytes,
             require: config.require.clone(),

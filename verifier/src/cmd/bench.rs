@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use datasets::{Dataset, TaskSpec};
 use serde_json::json;
 use verifier::grade::code::Extent;
-use verifier::grade::math::{Extraction, grade};
+use verifier::grade::math::grade;
 use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::setup;
@@ -95,11 +95,7 @@ fn math(args: &Args) -> anyhow::Result<serde_json::Value> {
         for (index, completion) in boxed.iter().enumerate() {
             for answer in [&answers[index], &answers[(index + 1) % answers.len()]] {
                 let one = Instant::now();
-                black_box(grade(
-                    black_box(answer),
-                    black_box(completion),
-                    Extraction::Boxed,
-                ));
+                black_box(grade(black_box(answer), black_box(completion), config.math));
                 slowest = slowest.max(one.elapsed());
                 pairs += 1;
             }

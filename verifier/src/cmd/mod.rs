@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::{Config, ConfigError};
-use verifier::grade::math::Extraction;
+use verifier::grade::math::{Extraction, Policy};
 
 /// A fault in what was asked for: exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,9 @@ pub(crate) struct ConfigArgs {
     /// Where in a completion the answer to a math problem may stand
     #[arg(long, value_enum, value_name = "WHERE")]
     math_extraction: Option<ExtractionArg>,
+    /// What makes two answers to a math problem the same
+    #[arg(long, value_enum, value_name = "POLICY")]
+    math_policy: Option<PolicyArg>,
     /// Folder of the sandbox's artifact [default: where `rapid-verifier fetch` puts it]
     #[arg(long, value_name = "DIR")]
     sandbox_dir: Option<PathBuf>,
@@ -54,8 +57,18 @@ pub(crate) struct ConfigArgs {
 enum ExtractionArg {
     /// Only in the last \boxed{}
     Boxed,
-    /// There, else after "answer is", else the last number
+    /// There, else after "answer is", else the last formula or number
     Any,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PolicyArg {
+    /// The same text after MATH's own normalisation
+    Strict,
+    /// The same value, worked out as far as the right answer is
+    Standard,
+    /// The same value
+    Lenient,
 }
 
 impl ConfigArgs {
@@ -78,6 +91,12 @@ impl ConfigArgs {
         match self.math_extraction {
             Some(ExtractionArg::Boxed) => config.math.extraction = Extraction::Boxed,
             Some(ExtractionArg::Any) => config.math.extraction = Extraction::Any,
+            None => {}
+        }
+        match self.math_policy {
+            Some(PolicyArg::Strict) => config.math.policy = Policy::Strict,
+            Some(PolicyArg::Standard) => config.math.policy = Policy::Standard,
+            Some(PolicyArg::Lenient) => config.math.policy = Policy::Lenient,
             None => {}
         }
         if let Some(dir) = &self.sandbox_dir {

@@ -21,7 +21,7 @@ use super::{ConfigArgs, prepare, usage};
   rapid-verifier serve --set code.sandbox=docker      programs in containers; sandboxes/docker makes the image
 
 Keys of the configuration: listen, data_dir, datasets, workers, require, token_file, limits.{body_bytes, items, queue},
-cache.{dir, disk, memory_bytes, expected_bytes}, math.extraction, code.{sandbox, dir, fuel, memory_bytes, value_bytes, backstop_seconds},
+cache.{dir, disk, memory_bytes, expected_bytes}, math.{extraction, policy}, code.{sandbox, dir, fuel, memory_bytes, value_bytes, backstop_seconds},
 docker.{host, image, runtime, containers}")]
 pub(crate) struct Args {
     #[command(flatten)]

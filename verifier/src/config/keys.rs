@@ -6,7 +6,7 @@ use super::ConfigError;
 use crate::registry::nearest;
 
 /// Every key, as `--set` writes it.
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 25] = [
     "listen",
     "data_dir",
     "datasets",
@@ -21,6 +21,7 @@ const KEYS: [&str; 24] = [
     "cache.memory_bytes",
     "cache.expected_bytes",
     "math.extraction",
+    "math.policy",
     "code.sandbox",
     "code.dir",
     "code.fuel",

@@ -1,17 +1,34 @@
 //! Final answers of mathematics problems: taken from the completion, compared with the task's answer.
 //!
 //! ```text
-//! completion ── extract ──▶ answer ── latex ──▶ normal form ── equal ──▶ rule that accepted it, or none
+//! completion ── extract ──▶ answer ── lex ──▶ parse ──▶ tree ──┐
+//!                           task's answer ── lex ──▶ parse ──▶ tree ── compare ──▶ rule that accepted it, or none
+//!                                                                        │
+//!            value: exact (rationals) ▸ modular (identities) ▸ numeric (digits)     reals (sets)  unit  words
 //! ```
 //!
-//! Every step is linear in a text of bounded length, and no power or product that an answer writes is ever computed
-//! beyond a fixed number of digits: an answer cannot cost more than a fixed number of operations.
+//! What counts as the same answer, and why, is written down in `verifier/docs/math-policy.md`.
+//!
+//! Every step is linear in a text of bounded length, no number is computed beyond a fixed size, and what functions and roots cost is counted: an answer cannot
+//! cost more than a fixed number of operations, and a verdict depends on the two answers alone.
 
+mod complex;
 mod equal;
+mod exact;
 mod extract;
-mod latex;
-mod number;
+mod finished;
+mod lex;
+mod modular;
+mod numeric;
+mod parse;
+mod reals;
+mod same;
+mod seed;
+mod strict;
+mod syntax;
 mod unit;
+mod value;
+mod words;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,11 +36,29 @@ use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
 
-pub use equal::{Rule, equal};
+pub use equal::{Answer, Comparison, Rule, compare, compare_read};
 pub use extract::{Extracted, Source, extract};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "math-1";
+pub const VERSION: &str = "math-2";
+
+/// Where answers are looked for, and what makes two the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Where in a completion an answer may stand.
+    pub extraction: Extraction,
+    /// What makes two answers the same.
+    pub policy: Policy,
+}
+
+impl Settings {
+    /// As `/v1/info` writes them.
+    #[must_use]
+    pub fn name(self) -> String {
+        format!("{}, {}", self.extraction.name(), self.policy.name())
+    }
+}
 
 /// Where in a completion an answer may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,12 +67,12 @@ pub enum Extraction {
     /// Only in the last balanced `\boxed{}` or `\fbox{}`.
     #[default]
     Boxed,
-    /// There, else after the last "answer is", else the last number.
+    /// There, else after the last "answer is", else the last formula or number.
     Any,
 }
 
 impl Extraction {
-    /// As configuration files and `/v1/info` write it.
+    /// As configuration files write it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,24 +82,56 @@ impl Extraction {
     }
 }
 
+/// What makes two answers the same; `verifier/docs/math-policy.md` has the reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// The same text after the normalisation that the MATH data set was published with.
+    Strict,
+    /// The same value, worked out as far as the right answer is.
+    #[default]
+    Standard,
+    /// The same value.
+    Lenient,
+}
+
+impl Policy {
+    /// As configuration files write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Strict => "strict",
+            Policy::Standard => "standard",
+            Policy::Lenient => "lenient",
+        }
+    }
+}
+
 /// Judges `completion` against the task's `answer`.
 #[must_use]
-pub fn grade(answer: &str, completion: &str, extraction: Extraction) -> Grading {
-    let Some(extracted) = extract(completion, extraction) else {
-        let wanted = match extraction {
+pub fn grade(answer: &str, completion: &str, settings: Settings) -> Grading {
+    let Some(extracted) = extract(completion, settings.extraction) else {
+        let wanted = match settings.extraction {
             Extraction::Boxed => "no balanced \\boxed{…} that holds an answer",
-            Extraction::Any => "no \\boxed{…}, no \"answer is\", no number",
+            Extraction::Any => "no \\boxed{…}, no \"answer is\", no formula, no number",
         };
         return Grading::new(Verdict::Malformed, json!({ "reason": wanted }));
     };
     let mut detail =
         json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });
-    let verdict = match equal(answer, extracted.text) {
-        Some(rule) => {
+    let verdict = match compare(answer, extracted.text, settings.policy) {
+        Comparison::Same(rule) => {
             detail["rule"] = json!(rule.name());
             Verdict::Correct
         }
-        None => Verdict::Incorrect,
+        Comparison::Unfinished(rule) => {
+            detail["rule"] = json!(rule.name());
+            detail["reason"] = json!(
+                "the value is right, but it is left to be worked out (the lenient policy accepts it)"
+            );
+            Verdict::Incorrect
+        }
+        Comparison::Different => Verdict::Incorrect,
     };
     Grading::new(verdict, detail)
 }
@@ -74,7 +141,7 @@ mod tests {
     use super::*;
 
     fn verdict(answer: &str, completion: &str) -> Verdict {
-        grade(answer, completion, Extraction::Boxed).verdict
+        grade(answer, completion, Settings::default()).verdict
     }
 
     #[test]
@@ -91,28 +158,23 @@ mod tests {
 
     #[test]
     fn an_unboxed_answer_is_malformed_unless_any_form_counts() {
+        let any = Settings {
+            extraction: Extraction::Any,
+            ..Settings::default()
+        };
         assert_eq!(verdict("3", "The answer is 3."), Verdict::Malformed);
         assert_eq!(
-            grade("3", "The answer is 3.", Extraction::Any).verdict,
+            grade("3", "The answer is 3.", any).verdict,
             Verdict::Correct
         );
-        assert_eq!(
-            grade("3", "1 + 2 = 3", Extraction::Any).verdict,
-            Verdict::Correct
-        );
-        assert_eq!(
-            grade("4", "1 + 2 = 3", Extraction::Any).verdict,
-            Verdict::Incorrect
-        );
-        assert_eq!(
-            grade("4", "four", Extraction::Any).verdict,
-            Verdict::Malformed
-        );
+        assert_eq!(grade("3", "1 + 2 = 3", any).verdict, Verdict::Correct);
+        assert_eq!(grade("4", "1 + 2 = 3", any).verdict, Verdict::Incorrect);
+        assert_eq!(grade("4", "four", any).verdict, Verdict::Malformed);
     }
 
     #[test]
     fn the_detail_says_what_was_read_and_why_it_was_accepted() {
-        let grading = grade(r"\frac12", r"so \boxed{0.5}", Extraction::Boxed);
+        let grading = grade(r"\frac12", r"so \boxed{0.5}", Settings::default());
         assert_eq!(
             grading.detail,
             json!({ "extracted": "0.5", "from": "boxed", "rule": "number" })
@@ -124,9 +186,25 @@ mod tests {
         let grading = grade(
             "1",
             &format!(r"\boxed{{{}}}", "9".repeat(1 << 20)),
-            Extraction::Boxed,
+            Settings::default(),
         );
         assert_eq!(grading.verdict, Verdict::Incorrect);
         assert!(grading.detail.to_string().len() < 2_000);
+    }
+
+    #[test]
+    fn an_answer_that_copies_the_problem_is_told_so() {
+        let copied = |policy| {
+            let settings = Settings {
+                policy,
+                ..Settings::default()
+            };
+            grade("72", r"\boxed{27 + 45}", settings)
+        };
+        let standard = copied(Policy::Standard);
+        assert_eq!(standard.verdict, Verdict::Incorrect);
+        assert!(standard.detail["reason"].to_string().contains("worked out"));
+        assert_eq!(copied(Policy::Lenient).verdict, Verdict::Correct);
+        assert_eq!(copied(Policy::Strict).verdict, Verdict::Incorrect);
     }
 }

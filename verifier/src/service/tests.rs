@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::grade::math::Extraction;
+use crate::grade::math;
 use crate::graders::no_sandbox;
 use crate::scripted::{Scripted, completed, ended};
 
@@ -28,7 +28,7 @@ fn settings() -> Settings {
         cache_bytes: 1 << 20,
         token: None,
         graders: GraderSettings {
-            extraction: Extraction::Boxed,
+            math: math::Settings::default(),
             limits: Limits::default(),
             expected_bytes: 1 << 20,
             require: Vec::new(),

@@ -16,8 +16,10 @@ pub struct Extracted<'a> {
 pub enum Source {
     /// `\boxed{…}` or `\fbox{…}`.
     Boxed,
-    /// The words "answer is".
+    /// The words "answer is", or others that say so.
     Phrase,
+    /// It is the last formula of the completion: `$…$`.
+    LastFormula,
     /// It is the last number of the completion.
     LastNumber,
 }
@@ -29,6 +31,7 @@ impl Source {
         match self {
             Source::Boxed => "boxed",
             Source::Phrase => "phrase",
+            Source::LastFormula => "last formula",
             Source::LastNumber => "last number",
         }
     }
@@ -37,6 +40,7 @@ impl Source {
 /// The final answer of `completion`, where `extraction` finds one.
 #[must_use]
 pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>> {
+    let completion = outside_thought(completion);
     if let Some(text) = last_boxed(completion) {
         return answer(text, Source::Boxed);
     }
@@ -44,8 +48,51 @@ pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>
         Extraction::Boxed => None,
         Extraction::Any => last_phrase(completion)
             .and_then(|text| answer(text, Source::Phrase))
-            .or_else(|| last_number(completion).and_then(|text| answer(text, Source::LastNumber))),
+            .or_else(|| last_value(completion)),
     }
+}
+
+/// What follows the last `<think>…</think>`; what stands before one that is still open.
+fn outside_thought(completion: &str) -> &str {
+    match (completion.rfind("</think>"), completion.find("<think>")) {
+        (Some(end), _) => &completion[end + "</think>".len()..],
+        (None, Some(start)) => &completion[..start],
+        (None, None) => completion,
+    }
+}
+
+/// The last formula or the last number, whichever ends later.
+fn last_value(text: &str) -> Option<Extracted<'_>> {
+    let end = |part: &str| part.as_ptr() as usize + part.len();
+    let formula = last_formula(text).and_then(|text| answer(text, Source::LastFormula));
+    let number = last_number(text).and_then(|text| answer(text, Source::LastNumber));
+    match (formula, number) {
+        (Some(formula), Some(number)) if end(number.text) > end(formula.text) => Some(number),
+        (Some(formula), _) => Some(formula),
+        (None, number) => number,
+    }
+}
+
+/// What the last pair of `$…$`, `\(…\)` or `\[…\]` sets as mathematics.
+fn last_formula(text: &str) -> Option<&str> {
+    let paired = |open: &str, close: &str| {
+        let end = text.rfind(close)?;
+        let start = text[..end].rfind(open)? + open.len();
+        Some(&text[start..end])
+    };
+    let dollars = || {
+        let text = text
+            .trim_end_matches(|c: char| c != '$')
+            .strip_suffix('$')?;
+        let text = text.strip_suffix('$').unwrap_or(text);
+        let start = text.rfind('$')? + 1;
+        let escaped = text[..start - 1].ends_with('\\') || text.ends_with('\\');
+        (!escaped).then(|| &text[start..])
+    };
+    [paired("\\(", "\\)"), paired("\\[", "\\]"), dollars()]
+        .into_iter()
+        .flatten()
+        .max_by_key(|formula| formula.as_ptr() as usize)
 }
 
 fn answer(text: &str, source: Source) -> Option<Extracted<'_>> {
@@ -101,13 +148,20 @@ fn last_boxed(text: &str) -> Option<&str> {
     last.map(|(start, end)| &text[start..end])
 }
 
-/// What follows the last "answer is", to the end of the sentence or line.
+/// What follows the last "answer is" or the like: a formula that begins there, or the words to the end of the sentence or line.
 fn last_phrase(text: &str) -> Option<&str> {
-    const PHRASE: &str = "answer is";
+    const PHRASES: [&str; 5] = ["answer is", "answers are", "answer:", "answer =", "####"];
     // ASCII lower-casing keeps every byte's place.
-    let at = text.to_ascii_lowercase().rfind(PHRASE)?;
-    let rest = text[at + PHRASE.len()..].trim_start_matches([':', ' ', '*']);
+    let lower = text.to_ascii_lowercase();
+    let after = |phrase: &&str| Some(lower.rfind(*phrase)? + phrase.len());
+    let at = PHRASES.iter().filter_map(after).max()?;
+    let rest = text[at..].trim_start_matches([':', ' ', '*', '\n']);
     let line = rest.lines().next()?;
+    if let Some(formula) = line.strip_prefix('$')
+        && let Some(end) = formula.find('$').filter(|end| *end > 0)
+    {
+        return Some(&formula[..end]);
+    }
     let end = line.find(". ").unwrap_or(line.len());
     Some(line[..end].trim_end_matches(['.', '*', ' ', '!']))
 }
@@ -189,6 +243,29 @@ mod tests {
         assert_eq!(any("The answer is 12. Check: 13."), Some("12"));
         assert_eq!(any("**The answer is: 3.5**"), Some("3.5"));
         assert_eq!(any("The answer is 3. The Answer Is 4.\nbye"), Some("4"));
+        assert_eq!(
+            any("The answer is $\\frac12$. Hope it helps."),
+            Some("\\frac12")
+        );
+        assert_eq!(any("So 3 + 4 = 7\n#### 7"), Some("7"));
+        assert_eq!(any("Answer:\n12"), Some("12"));
+    }
+
+    #[test]
+    fn what_is_thought_is_no_answer() {
+        assert_eq!(boxed(r"<think>\boxed{1}</think> \boxed{2}"), Some("2"));
+        assert_eq!(boxed(r"<think>\boxed{1}</think> done"), None);
+        assert_eq!(boxed(r"<think>perhaps \boxed{1}"), None);
+        assert_eq!(boxed(r"\boxed{2} <think>or \boxed{1}"), Some("2"));
+    }
+
+    #[test]
+    fn the_later_of_the_last_formula_and_the_last_number_counts() {
+        assert_eq!(any(r"We get $x = \frac12$."), Some(r"x = \frac12"));
+        assert_eq!(any(r"We get \(3\sqrt2\), as 4 of 5 say"), Some("5"));
+        assert_eq!(any(r"\[ x^2 \]"), Some("x^2"));
+        assert_eq!(any(r"$$7$$"), Some("7"));
+        assert_eq!(any(r"It costs \$5 or \$6"), Some("6"));
     }
 
     #[test]

@@ -1,110 +1,282 @@
-//! Units at the end of an answer: `90^{\circ}`, `5 cm`, `50%`.
+//! What stands behind a number: units, which have a size, and words for what is counted, which have none.
 
-use super::latex::{TEXT_CLOSE, TEXT_OPEN};
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::One as _;
 
-/// Bare words that are units where they follow a number.
-const UNITS: [&str; 44] = [
-    "degree", "deg", "percent", "dollar", "cent", "inch", "inches", "feet", "foot", "ft", "yard",
-    "mile", "mph", "km", "m", "cm", "mm", "meter", "metre", "kg", "g", "gram", "pound", "ounce",
-    "liter", "litre", "second", "sec", "minute", "min", "hour", "day", "week", "month", "year",
-    "unit", "square", "cubic", "people", "point", "time", "way", "mi", "radian",
-];
-
-/// Takes a unit off the end of `text` where what remains ends as a number does.
-pub(super) fn take_unit(text: &mut String) -> Option<String> {
-    if let Some(rest) = text.strip_prefix('$') {
-        *text = rest.to_owned();
-        return Some("dollar".to_owned());
-    }
-    let numeric = |rest: &str| {
-        rest.ends_with(|last: char| last.is_ascii_digit() || last == '}' || last == '.')
-            && rest.contains(|c: char| c.is_ascii_digit())
-    };
-    for (suffix, unit) in [
-        ("^{\\circ}", "degree"),
-        ("\\circ", "degree"),
-        ("%", "percent"),
-        ("$", "dollar"),
-    ] {
-        if let Some(rest) = text.strip_suffix(suffix)
-            && numeric(rest.trim_end())
-        {
-            *text = rest.trim_end().to_owned();
-            return Some(unit.to_owned());
-        }
-    }
-    // A power of the unit: cm^{2}.
-    let (body, power) = match text.rfind("^{") {
-        Some(at)
-            if text.ends_with('}')
-                && text[at + 2..text.len() - 1]
-                    .bytes()
-                    .all(|byte| byte.is_ascii_digit()) =>
-        {
-            text.split_at(at)
-        }
-        _ => (text.as_str(), ""),
-    };
-    let (rest, words) = if let Some(body) = body.strip_suffix(TEXT_CLOSE) {
-        let open = body.rfind(TEXT_OPEN)?;
-        (&body[..open], &body[open + TEXT_OPEN.len_utf8()..])
-    } else {
-        let words = body
-            .rfind(|c: char| !(c.is_ascii_alphabetic() || c == ' '))
-            .map_or(0, |at| at + 1);
-        // `rfind` gave the start of an ASCII or longer character; step to the next boundary.
-        let words = (words..=body.len()).find(|&at| body.is_char_boundary(at))?;
-        let (rest, words) = body.split_at(words);
-        if words.trim().is_empty()
-            || !words
-                .split(' ')
-                .filter(|word| !word.is_empty())
-                .all(|word| UNITS.contains(&singular(&word.to_ascii_lowercase())))
-        {
-            return None;
-        }
-        (rest, words)
-    };
-    let rest = rest.trim_end();
-    if !numeric(rest) || words.contains(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    let unit = format!("{}{power}", singular(&words.trim().to_ascii_lowercase()));
-    *text = rest.to_owned();
-    Some(unit)
+/// What a number measures.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Measure {
+    /// A unit: its size in base units, and its dimension.
+    Unit(BigRational, Dimension),
+    /// An angle in degrees.
+    Degrees,
+    /// Hundredths.
+    Percent,
+    /// A power of ten in words: million.
+    Scale(BigRational),
+    /// Before or after noon.
+    Noon(bool),
+    /// "units", "square units": any unit.
+    Generic,
+    /// Words for what is counted.
+    Words,
 }
 
-fn singular(word: &str) -> &str {
-    match word {
-        "feet" => "foot",
-        "inches" => "inch",
-        word if word.len() > 2 => word.strip_suffix('s').unwrap_or(word),
-        word => word,
+/// Powers of length, time, mass, money and temperature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Dimension {
+    length: i32,
+    time: i32,
+    mass: i32,
+    money: Option<char>,
+    temperature: i32,
+}
+
+/// Whether a word is a unit that people write behind a number without `\text`.
+pub(super) fn is_written_bare(word: &str) -> bool {
+    word.len() > 1
+        && (base(&singular(word)).is_some()
+            || matches!(
+                word,
+                "degrees"
+                    | "percent"
+                    | "deg"
+                    | "mph"
+                    | "units"
+                    | "unit"
+                    | "square"
+                    | "cubic"
+                    | "sq"
+                    | "hundred"
+                    | "thousand"
+                    | "million"
+                    | "billion"
+                    | "trillion"
+            ))
+}
+
+/// What the words behind a number say.
+pub(super) fn measure(words: &str) -> Measure {
+    let lower = words.to_lowercase();
+    let compact: String = lower
+        .chars()
+        .filter(|c| !c.is_whitespace() && *c != '.')
+        .collect();
+    match compact.as_str() {
+        "am" => return Measure::Noon(false),
+        "pm" => return Measure::Noon(true),
+        "degrees" | "degree" | "deg" | "°" => return Measure::Degrees,
+        "percent" | "percents" | "%" => return Measure::Percent,
+        "in" => return known("inch").unwrap_or(Measure::Words),
+        "hundred" => return scale(2),
+        "thousand" => return scale(3),
+        "million" => return scale(6),
+        "billion" => return scale(9),
+        "trillion" => return scale(12),
+        _ => {}
+    }
+    known(&lower).unwrap_or(Measure::Words)
+}
+
+fn scale(power: u32) -> Measure {
+    Measure::Scale(BigRational::from_integer(BigInt::from(10).pow(power)))
+}
+
+/// A product of units and their powers, or `None` where a word is none.
+fn known(words: &str) -> Option<Measure> {
+    let mut size = BigRational::one();
+    let mut dimension = Dimension::default();
+    let mut generic = false;
+    let (mut below, mut next_power, mut any) = (false, 1, false);
+    let spread = words.replace('/', " per ");
+    let all: Vec<&str> = spread.split_whitespace().collect();
+    for (place, word) in all.iter().enumerate() {
+        let word = word.trim_matches(|c: char| matches!(c, '.' | ',' | '(' | ')'));
+        let (word, power) = match word.split_once('^') {
+            Some((word, power)) => (
+                word,
+                power
+                    .trim_matches(['{', '}'])
+                    .parse::<i32>()
+                    .ok()
+                    .filter(|p| p.abs() <= 9)?,
+            ),
+            None => (word, 1),
+        };
+        match word {
+            "" | "long" | "wide" | "tall" | "high" | "old" | "away" | "of" | "the" | "a" | "an"
+            | "about" | "approximately" | "total" | "each" => {
+                continue;
+            }
+            "in" if power == 1 && place + 1 < all.len() => continue,
+            "per" => {
+                below = true;
+                continue;
+            }
+            "square" | "sq" => {
+                next_power = 2;
+                continue;
+            }
+            "cubic" | "cu" => {
+                next_power = 3;
+                continue;
+            }
+            "unit" | "units" => {
+                generic = true;
+                any = true;
+                next_power = 1;
+                continue;
+            }
+            "mph" => {
+                let (mile, hour) = (base("mile")?, base("hour")?);
+                size = size * mile.0 / hour.0;
+                dimension.length += 1;
+                dimension.time -= 1;
+                any = true;
+                continue;
+            }
+            _ => {}
+        }
+        let (unit, of) = base(&singular(word))?;
+        let power = power * next_power * if below { -1 } else { 1 };
+        next_power = 1;
+        any = true;
+        for _ in 0..power.abs() {
+            size = if power > 0 {
+                size * &unit
+            } else {
+                size / &unit
+            };
+        }
+        dimension.length += power * of.length;
+        dimension.time += power * of.time;
+        dimension.mass += power * of.mass;
+        dimension.temperature += power * of.temperature;
+        dimension.money = dimension.money.or(of.money);
+    }
+    match (any, generic) {
+        (false, _) => None,
+        (true, true) => Some(Measure::Generic),
+        (true, false) => Some(Measure::Unit(size, dimension)),
+    }
+}
+
+/// A unit's size in metres, seconds, kilograms or main units of a currency.
+fn base(word: &str) -> Option<(BigRational, Dimension)> {
+    let of = |above: i64, below: i64| BigRational::new(above.into(), below.into());
+    let length = Dimension {
+        length: 1,
+        ..Dimension::default()
+    };
+    let time = Dimension {
+        time: 1,
+        ..Dimension::default()
+    };
+    let mass = Dimension {
+        mass: 1,
+        ..Dimension::default()
+    };
+    let volume = Dimension {
+        length: 3,
+        ..Dimension::default()
+    };
+    let money = |sign| Dimension {
+        money: Some(sign),
+        ..Dimension::default()
+    };
+    let temperature = Dimension {
+        temperature: 1,
+        ..Dimension::default()
+    };
+    Some(match word {
+        "m" | "meter" | "metre" => (of(1, 1), length),
+        "km" | "kilometer" | "kilometre" => (of(1000, 1), length),
+        "cm" | "centimeter" | "centimetre" => (of(1, 100), length),
+        "mm" | "millimeter" | "millimetre" => (of(1, 1000), length),
+        "inch" | "in" => (of(254, 10_000), length),
+        "foot" | "ft" => (of(3048, 10_000), length),
+        "yard" | "yd" => (of(9144, 10_000), length),
+        "mile" | "mi" => (of(1_609_344, 1000), length),
+        "acre" => (
+            of(40_468_564_224, 10_000_000),
+            Dimension {
+                length: 2,
+                ..Dimension::default()
+            },
+        ),
+        "s" | "sec" | "second" => (of(1, 1), time),
+        "min" | "minute" => (of(60, 1), time),
+        "h" | "hr" | "hour" => (of(3600, 1), time),
+        "day" => (of(86_400, 1), time),
+        "week" => (of(604_800, 1), time),
+        // A month and a year have no one length.
+        "g" | "gm" | "gram" => (of(1, 1000), mass),
+        "kg" | "kilogram" => (of(1, 1), mass),
+        "mg" | "milligram" => (of(1, 1_000_000), mass),
+        "pound" | "lb" => (of(45_359_237, 100_000_000), mass),
+        "ounce" | "oz" => (of(45_359_237, 1_600_000_000), mass),
+        "ton" => (of(45_359_237, 50_000), mass),
+        "l" | "liter" | "litre" => (of(1, 1000), volume),
+        "ml" | "milliliter" | "millilitre" => (of(1, 1_000_000), volume),
+        "gallon" | "gal" => (of(231 * 16_387_064, 1_000_000_000_000), volume),
+        "dollar" | "usd" => (of(1, 1), money('$')),
+        "cent" => (of(1, 100), money('$')),
+        "euro" | "eur" => (of(1, 1), money('€')),
+        "pence" | "penny" => (of(1, 100), money('£')),
+        "kelvin" => (of(1, 1), temperature),
+        _ => return None,
+    })
+}
+
+/// The dimension of an amount of money.
+pub(super) fn money(sign: char) -> Measure {
+    Measure::Unit(
+        BigRational::one(),
+        Dimension {
+            money: Some(sign),
+            ..Dimension::default()
+        },
+    )
+}
+
+fn singular(word: &str) -> String {
+    let word = word.to_lowercase();
+    match word.as_str() {
+        "feet" => "foot".into(),
+        "inches" => "inch".into(),
+        "gallons" => "gallon".into(),
+        "lbs" => "lb".into(),
+        "hrs" => "hr".into(),
+        "mins" => "min".into(),
+        "secs" => "sec".into(),
+        "s" => word,
+        other => match other.strip_suffix('s') {
+            Some(one) if one.len() > 2 => one.to_owned(),
+            _ => other.to_owned(),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::latex::normalise;
+    use super::*;
 
     #[test]
-    fn units_are_taken_off_and_remembered() {
-        for (answer, number, unit) in [
-            (r"90^\circ", "90", "degree"),
-            (r"\$18.90", "18.90", "dollar"),
-            (r"864 \mbox{ inches}^2", "864", "inch^{2}"),
-            (r"5.4 \text{ cents}", "5.4", "cent"),
-            (r"\frac{270}7\text{ degrees}", r"\frac{270}{7}", "degree"),
-            ("15 cm", "15", "cm"),
-            (r"50\%", "50", "percent"),
-        ] {
-            let normal = normalise(answer);
-            assert_eq!(
-                (normal.text.as_str(), normal.unit.as_deref()),
-                (number, Some(unit)),
-                "{answer}"
-            );
-        }
-        assert_eq!(normalise("2k").unit, None);
+    fn units_have_a_size_and_a_dimension() {
+        let same = |a: &str, b: &str| measure(a) == measure(b);
+        assert!(same("square feet", "ft^2") && same("sq ft", "feet^{2}"));
+        assert!(same("miles per hour", "mph") && same("mi/h", "mph"));
+        assert!(same("cubic inches", "inches^3") && same("km/h", "kilometers per hour"));
+        assert!(!same("cm", "mm") && !same("cm^2", "cm^3") && !same("m", "s"));
+        assert_eq!(measure("square units"), Measure::Generic);
+        assert_eq!(measure("right triangles"), Measure::Words);
+        assert_eq!(measure("p.m."), Measure::Noon(true));
+    }
+
+    #[test]
+    fn a_unit_of_several_letters_needs_no_text() {
+        assert!(is_written_bare("cm") && is_written_bare("inches") && is_written_bare("dollars"));
+        assert!(!is_written_bare("m") && !is_written_bare("ab") && !is_written_bare("xyz"));
     }
 }

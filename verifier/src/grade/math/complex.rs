@@ -1,0 +1,305 @@
+//! Complex numbers of many digits, made of real ones: only real functions are asked of the library, and only where they have an answer.
+
+use dashu_float::round::mode::HalfEven;
+use dashu_float::{Context, FBig, FpError, round::Rounded};
+use dashu_int::{IBig, UBig};
+use num_bigint::{BigInt, Sign};
+use num_rational::BigRational;
+
+pub(super) type Real = FBig<HalfEven, 2>;
+
+/// Largest argument of a function of angles, and of an exponential.
+const MAX_ANGLE: f64 = 1e9;
+const MAX_POWER: f64 = 1e5;
+/// Numbers beyond 2 to plus or minus this are not computed with.
+const MAX_EXPONENT: isize = 1 << 40;
+
+#[derive(Debug, Clone)]
+pub(super) struct Complex {
+    pub(super) re: Real,
+    pub(super) im: Real,
+}
+
+/// Arithmetic at a precision. Everything is `None` that has no value, or one that is too large.
+#[derive(Clone, Copy)]
+pub(super) struct Digits {
+    context: Context<HalfEven>,
+    precision: usize,
+}
+
+impl Digits {
+    /// `precision` in bits.
+    pub(super) fn new(precision: usize) -> Self {
+        Self {
+            context: Context::new(precision),
+            precision,
+        }
+    }
+
+    pub(super) fn integer(self, value: i64) -> Complex {
+        self.real(Real::from(IBig::from(value)))
+    }
+
+    pub(super) fn i(self) -> Complex {
+        Complex {
+            re: Real::ZERO,
+            im: Real::ONE,
+        }
+    }
+
+    pub(super) fn pi(self) -> Complex {
+        self.real(Real::pi(self.precision))
+    }
+
+    pub(super) fn real(self, re: Real) -> Complex {
+        Complex { re, im: Real::ZERO }
+    }
+
+    pub(super) fn rational(self, value: &BigRational) -> Option<Complex> {
+        let integer = |n: &BigInt| {
+            let (sign, bytes) = n.to_bytes_le();
+            let size = IBig::from(UBig::from_le_bytes(&bytes));
+            Real::from(if sign == Sign::Minus { -size } else { size })
+        };
+        let quotient = self
+            .context
+            .div(integer(value.numer()).repr(), integer(value.denom()).repr());
+        self.kept(quotient).map(|re| self.real(re))
+    }
+
+    fn kept(self, result: Result<Rounded<Real>, FpError>) -> Option<Real> {
+        let value = result.ok()?.value();
+        let exponent = value.repr().exponent();
+        (!value.repr().is_infinite() && exponent.abs() < MAX_EXPONENT).then_some(value)
+    }
+
+    fn plus(self, a: &Real, b: &Real) -> Option<Real> {
+        self.kept(self.context.add(a.repr(), b.repr()))
+    }
+
+    fn less(self, a: &Real, b: &Real) -> Option<Real> {
+        self.kept(self.context.sub(a.repr(), b.repr()))
+    }
+
+    fn times(self, a: &Real, b: &Real) -> Option<Real> {
+        self.kept(self.context.mul(a.repr(), b.repr()))
+    }
+
+    fn over(self, a: &Real, b: &Real) -> Option<Real> {
+        if is_zero(b) {
+            return None;
+        }
+        self.kept(self.context.div(a.repr(), b.repr()))
+    }
+
+    pub(super) fn add(self, a: &Complex, b: &Complex) -> Option<Complex> {
+        Some(Complex {
+            re: self.plus(&a.re, &b.re)?,
+            im: self.plus(&a.im, &b.im)?,
+        })
+    }
+
+    pub(super) fn sub(self, a: &Complex, b: &Complex) -> Option<Complex> {
+        Some(Complex {
+            re: self.less(&a.re, &b.re)?,
+            im: self.less(&a.im, &b.im)?,
+        })
+    }
+
+    pub(super) fn mul(self, a: &Complex, b: &Complex) -> Option<Complex> {
+        if is_zero(&a.im) && is_zero(&b.im) {
+            return Some(self.real(self.times(&a.re, &b.re)?));
+        }
+        Some(Complex {
+            re: self.less(&self.times(&a.re, &b.re)?, &self.times(&a.im, &b.im)?)?,
+            im: self.plus(&self.times(&a.re, &b.im)?, &self.times(&a.im, &b.re)?)?,
+        })
+    }
+
+    pub(super) fn div(self, a: &Complex, b: &Complex) -> Option<Complex> {
+        if is_zero(&b.im) {
+            return Some(Complex {
+                re: self.over(&a.re, &b.re)?,
+                im: self.over(&a.im, &b.re)?,
+            });
+        }
+        let size = self.plus(&self.times(&b.re, &b.re)?, &self.times(&b.im, &b.im)?)?;
+        let turned = Complex {
+            re: b.re.clone(),
+            im: -b.im.clone(),
+        };
+        let above = self.mul(a, &turned)?;
+        Some(Complex {
+            re: self.over(&above.re, &size)?,
+            im: self.over(&above.im, &size)?,
+        })
+    }
+
+    pub(super) fn abs(self, z: &Complex) -> Option<Real> {
+        if is_zero(&z.im) {
+            return Some(if z.re < Real::ZERO {
+                -z.re.clone()
+            } else {
+                z.re.clone()
+            });
+        }
+        let square = self.plus(&self.times(&z.re, &z.re)?, &self.times(&z.im, &z.im)?)?;
+        self.root(&square)
+    }
+
+    fn root(self, x: &Real) -> Option<Real> {
+        if is_zero(x) {
+            return Some(Real::ZERO);
+        }
+        self.kept(self.context.sqrt(x.repr()))
+    }
+
+    /// A whole power, by squaring.
+    pub(super) fn power(self, base: &Complex, exponent: i64) -> Option<Complex> {
+        let mut result = self.integer(1);
+        let mut square = base.clone();
+        let mut left = exponent.unsigned_abs();
+        while left > 0 {
+            if left & 1 == 1 {
+                result = self.mul(&result, &square)?;
+            }
+            left >>= 1;
+            if left > 0 {
+                square = self.mul(&square, &square)?;
+            }
+        }
+        if exponent < 0 {
+            self.div(&self.integer(1), &result)
+        } else {
+            Some(result)
+        }
+    }
+
+    /// The principal root.
+    pub(super) fn sqrt(self, z: &Complex) -> Option<Complex> {
+        if is_zero(&z.im) {
+            return Some(if z.re < Real::ZERO {
+                Complex {
+                    re: Real::ZERO,
+                    im: self.root(&-z.re.clone())?,
+                }
+            } else {
+                self.real(self.root(&z.re)?)
+            });
+        }
+        self.exp(&self.mul(
+            &self.ln(z)?,
+            &self.rational(&BigRational::new(1.into(), 2.into()))?,
+        )?)
+    }
+
+    pub(super) fn exp(self, z: &Complex) -> Option<Complex> {
+        if !(within(&z.re, MAX_POWER) && within(&z.im, MAX_ANGLE)) {
+            return None;
+        }
+        let size = if is_zero(&z.re) {
+            Real::ONE
+        } else {
+            self.kept(self.context.exp(z.re.repr(), None))?
+        };
+        if is_zero(&z.im) {
+            return Some(self.real(size));
+        }
+        Some(Complex {
+            re: self.times(&size, &self.cosine(&z.im)?)?,
+            im: self.times(&size, &self.sine(&z.im)?)?,
+        })
+    }
+
+    /// The principal logarithm.
+    pub(super) fn ln(self, z: &Complex) -> Option<Complex> {
+        let size = self.abs(z)?;
+        if is_zero(&size) {
+            return None;
+        }
+        let re = if size == Real::ONE {
+            Real::ZERO
+        } else {
+            self.kept(self.context.ln(size.repr(), None))?
+        };
+        let im = match (is_zero(&z.im), z.re < Real::ZERO) {
+            (true, false) => Real::ZERO,
+            (true, true) => Real::pi(self.precision),
+            (false, _) => self.kept(self.context.atan2(z.im.repr(), z.re.repr(), None))?,
+        };
+        Some(Complex { re, im })
+    }
+
+    fn sine(self, x: &Real) -> Option<Real> {
+        if is_zero(x) {
+            return Some(Real::ZERO);
+        }
+        within(x, MAX_ANGLE).then(|| self.kept(self.context.sin(x.repr(), None)))?
+    }
+
+    fn cosine(self, x: &Real) -> Option<Real> {
+        if is_zero(x) {
+            return Some(Real::ONE);
+        }
+        within(x, MAX_ANGLE).then(|| self.kept(self.context.cos(x.repr(), None)))?
+    }
+
+    /// Of real angles.
+    pub(super) fn sin(self, z: &Complex) -> Option<Complex> {
+        is_zero(&z.im).then(|| self.sine(&z.re).map(|re| self.real(re)))?
+    }
+
+    /// Of real angles.
+    pub(super) fn cos(self, z: &Complex) -> Option<Complex> {
+        is_zero(&z.im).then(|| self.cosine(&z.re).map(|re| self.real(re)))?
+    }
+
+    /// Of real numbers.
+    pub(super) fn atan(self, z: &Complex) -> Option<Complex> {
+        if !is_zero(&z.im) || is_zero(&z.re) {
+            return is_zero(&z.im).then(|| self.integer(0));
+        }
+        self.kept(self.context.atan(z.re.repr(), None))
+            .map(|re| self.real(re))
+    }
+
+    /// Of real numbers from −1 to 1: atan2(x, √(1 − x²)).
+    pub(super) fn asin(self, z: &Complex) -> Option<Complex> {
+        let (x, rest) = self.on_circle(z)?;
+        self.angle(&x, &rest)
+    }
+
+    /// Of real numbers from −1 to 1: atan2(√(1 − x²), x).
+    pub(super) fn acos(self, z: &Complex) -> Option<Complex> {
+        let (x, rest) = self.on_circle(z)?;
+        self.angle(&rest, &x)
+    }
+
+    fn on_circle(self, z: &Complex) -> Option<(Real, Real)> {
+        let rest = self.less(&Real::ONE, &self.times(&z.re, &z.re)?)?;
+        let inside = is_zero(&z.im) && rest >= Real::ZERO;
+        inside.then(|| Some((z.re.clone(), self.root(&rest)?)))?
+    }
+
+    /// atan2 of what is not both 0.
+    fn angle(self, y: &Real, x: &Real) -> Option<Complex> {
+        let angle = match (is_zero(y), is_zero(x)) {
+            (true, _) if *x > Real::ZERO => Real::ZERO,
+            (true, _) => Real::pi(self.precision),
+            (_, true) => {
+                let half = self.over(&Real::pi(self.precision), &Real::from(IBig::from(2)))?;
+                if *y < Real::ZERO { -half } else { half }
+            }
+            _ => self.kept(self.context.atan2(y.repr(), x.repr(), None))?,
+        };
+        Some(self.real(angle))
+    }
+}
+
+pub(super) fn is_zero(x: &Real) -> bool {
+    x.repr().significand().is_zero()
+}
+
+fn within(x: &Real, bound: f64) -> bool {
+    x.to_f64().value().abs() < bound
+}

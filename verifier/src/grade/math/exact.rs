@@ -1,0 +1,144 @@
+//! Exact rational values: of numbers, and of the arithmetic that answers leave undone.
+
+use num_bigint::{BigInt, BigUint};
+use num_integer::Integer as _;
+use num_rational::BigRational;
+use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+
+use super::syntax::{Expr, Function};
+
+/// No number of more bits is computed.
+const MAX_BITS: u64 = 8192;
+/// No factorial of a larger number is.
+const MAX_FACTORIAL: u32 = 512;
+
+/// The rational number that `expr` is, where that can be computed within bounds.
+pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
+    let value = match expr {
+        Expr::Number(number) => number.clone(),
+        Expr::Mixed(whole, fraction) => {
+            BigRational::from_integer(whole.clone().into()) + rational(fraction)?
+        }
+        Expr::Negative(inner) => -rational(inner)?,
+        Expr::Sum(terms) => {
+            let mut sum = BigRational::zero();
+            for term in terms {
+                sum = bounded(sum + rational(term)?)?;
+            }
+            sum
+        }
+        Expr::Product(factors) => {
+            let mut product = BigRational::one();
+            for factor in factors {
+                product = bounded(product * rational(factor)?)?;
+            }
+            product
+        }
+        Expr::Quotient(above, below) => {
+            let below = rational(below)?;
+            if below.is_zero() {
+                return None;
+            }
+            rational(above)? / below
+        }
+        Expr::Power(base, power) => return self::power(&rational(base)?, &rational(power)?),
+        Expr::Root(index, radicand) => {
+            let index = rational(index)?;
+            if !index.is_positive() {
+                return None;
+            }
+            return power(&rational(radicand)?, &index.recip());
+        }
+        Expr::Percent(inner) => rational(inner)? / BigRational::from_integer(100.into()),
+        Expr::Call(function, arguments) => return call(*function, arguments),
+        _ => return None,
+    };
+    bounded(value)
+}
+
+fn bounded(value: BigRational) -> Option<BigRational> {
+    (value.numer().bits() <= MAX_BITS && value.denom().bits() <= MAX_BITS).then_some(value)
+}
+
+fn call(function: Function, arguments: &[Expr]) -> Option<BigRational> {
+    let values: Vec<BigRational> = arguments.iter().map(rational).collect::<Option<_>>()?;
+    let whole = |value: &BigRational| value.is_integer().then(|| value.to_integer());
+    let of_integers = |join: fn(&BigInt, &BigInt) -> BigInt| {
+        let mut joined = whole(&values[0])?;
+        for value in &values[1..] {
+            joined = join(&joined, &whole(value)?);
+        }
+        bounded(BigRational::from_integer(joined))
+    };
+    match function {
+        Function::Abs => Some(values[0].abs()),
+        Function::Floor => Some(values[0].floor()),
+        Function::Ceiling => Some(values[0].ceil()),
+        Function::Min => values.into_iter().min(),
+        Function::Max => values.into_iter().max(),
+        Function::Gcd => of_integers(BigInt::gcd),
+        Function::Lcm => of_integers(BigInt::lcm),
+        Function::Factorial => {
+            let n = whole(&values[0])?
+                .to_u32()
+                .filter(|n| *n <= MAX_FACTORIAL)?;
+            let product = (1..=n).fold(BigUint::one(), |product, k| product * k);
+            bounded(BigRational::from_integer(product.into()))
+        }
+        Function::Binomial => {
+            let n = whole(&values[0])?.to_u32().filter(|n| *n <= 4096)?;
+            let k = whole(&values[1])?.to_u32()?;
+            if k > n {
+                return Some(BigRational::zero());
+            }
+            let mut binomial = BigUint::one();
+            for step in 0..k.min(n - k) {
+                binomial = binomial * (n - step) / (step + 1);
+            }
+            bounded(BigRational::from_integer(binomial.into()))
+        }
+        _ => None,
+    }
+}
+
+/// `base^exponent`, where it is rational and not too large.
+fn power(base: &BigRational, exponent: &BigRational) -> Option<BigRational> {
+    let index = exponent.denom().to_u32().filter(|index| *index <= 64)?;
+    let exponent = exponent.numer();
+    if base.is_zero() {
+        return exponent.is_positive().then(BigRational::zero);
+    }
+    let base = if index == 1 {
+        base.clone()
+    } else {
+        root(base, index)?
+    };
+    let times = exponent.abs().to_u32()?;
+    let bits = base.numer().bits().max(base.denom().bits());
+    // 1 and −1 stay small whatever the exponent.
+    if bits > 1 && bits.saturating_mul(u64::from(times)) > MAX_BITS {
+        return None;
+    }
+    let times = if bits <= 1 { times % 2 + 2 } else { times };
+    let power = BigRational::new(base.numer().pow(times), base.denom().pow(times));
+    Some(if exponent.is_negative() {
+        power.recip()
+    } else {
+        power
+    })
+}
+
+/// The exact root, where there is one. A negative number has real roots of odd index.
+fn root(value: &BigRational, index: u32) -> Option<BigRational> {
+    if value.is_negative() {
+        return (index % 2 == 1).then(|| root(&-value, index).map(|root| -root))?;
+    }
+    let exact = |n: &BigInt| {
+        let root = n.nth_root(index);
+        (root.pow(index) == *n).then_some(root)
+    };
+    Some(BigRational::new(
+        exact(value.numer())?,
+        exact(value.denom())?,
+    ))
+}

@@ -1,0 +1,190 @@
+//! Whether an answer is finished: whether its arithmetic is done.
+//!
+//! A problem that asks for 27 + 45 has the right value in `\boxed{27 + 45}`. A grader that accepts it teaches a model to copy the problem.
+
+use num_rational::BigRational;
+use num_traits::One as _;
+
+use super::Rule;
+use super::exact::rational;
+use super::syntax::{Expr, Function};
+
+/// Whether `given`, which equals `right` by a rule, is worked out as far as `right` is.
+pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr) -> bool {
+    if matches!(
+        rule,
+        Rule::Words | Rule::Relation | Rule::Set | Rule::Base | Rule::Text
+    ) {
+        return true;
+    }
+    match (right, given) {
+        (
+            Expr::Tuple(_, a, _) | Expr::List(a) | Expr::Set(a),
+            Expr::Tuple(_, b, _) | Expr::List(b) | Expr::Set(b),
+        ) => {
+            let most = a.iter().map(undone).max().unwrap_or(0);
+            if a.iter().all(|item| matches!(item, Expr::Words(_))) {
+                return true;
+            }
+            let literal = a.iter().all(is_written);
+            b.iter().all(|item| {
+                if literal {
+                    is_written(bare(item))
+                } else {
+                    undone(item) <= most
+                }
+            })
+        }
+        (Expr::Matrix(_, a), Expr::Matrix(_, b)) => a
+            .iter()
+            .flatten()
+            .zip(b.iter().flatten())
+            .all(|(a, b)| finished(rule, a, b)),
+        _ => {
+            let (right, given) = (bare(right), bare(given));
+            // An angle may be in radians instead of degrees.
+            let radians = rule == Rule::Unit && undone(given) == 0;
+            if is_written(right) && !radians {
+                return is_written(given)
+                    && (is_whole_quotient(right) || !is_whole_quotient(given));
+            }
+            undone(given) <= undone(right)
+                && (!is_polynomial(right)
+                    || !is_polynomial(given)
+                    || is_sum(right) == is_sum(given))
+        }
+    }
+}
+
+/// Without units and names.
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Quantity(inner, _)
+        | Expr::Money(_, inner)
+        | Expr::Degrees(inner)
+        | Expr::Percent(inner) => bare(inner),
+        Expr::Relation(parts, _) => match parts.as_slice() {
+            [Expr::Symbol(_), value] => bare(value),
+            _ => expr,
+        },
+        other => other,
+    }
+}
+
+/// A number as one writes it down: digits, a fraction, a mixed number, a power of ten.
+fn is_written(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) | Expr::Mixed(..) | Expr::Based(..) | Expr::Words(_) => true,
+        Expr::Negative(inner) | Expr::Percent(inner) | Expr::Degrees(inner) => is_written(inner),
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_written(inner),
+        Expr::Quotient(above, below) => is_literal(above) && is_literal(below),
+        Expr::Power(base, power) => is_ten(base) && is_literal(power),
+        Expr::Product(factors) => match factors.as_slice() {
+            [mantissa, Expr::Power(base, power)] => {
+                is_literal(mantissa) && is_ten(base) && is_literal(power)
+            }
+            _ => false,
+        },
+        Expr::Ratio(parts) => parts.iter().all(is_literal),
+        _ => false,
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) => true,
+        Expr::Negative(inner) => is_literal(inner),
+        _ => false,
+    }
+}
+
+fn is_ten(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(ten) if *ten == BigRational::from_integer(10.into()))
+}
+
+/// 12/4, which is 3.
+fn is_whole_quotient(expr: &Expr) -> bool {
+    match expr {
+        Expr::Negative(inner) => is_whole_quotient(inner),
+        Expr::Quotient(..) => rational(expr).is_some_and(|value| value.is_integer()),
+        _ => false,
+    }
+}
+
+/// Sums, products and functions of numbers that could be one number.
+fn undone(expr: &Expr) -> usize {
+    let below = |parts: &[Expr]| parts.iter().map(undone).sum::<usize>();
+    let several = |parts: &[Expr]| {
+        let numbers = parts
+            .iter()
+            .filter(|part| rational(part).is_some_and(|value| !value.is_one()))
+            .count();
+        usize::from(numbers > 1)
+    };
+    match expr {
+        _ if is_written(expr) => 0,
+        Expr::Sum(terms) => several(terms) + below(terms),
+        Expr::Product(factors) => several(factors) + below(factors),
+        Expr::Negative(inner)
+        | Expr::Degrees(inner)
+        | Expr::Percent(inner)
+        | Expr::PlusMinus(_, inner) => undone(inner),
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => undone(inner),
+        Expr::Quotient(above, below) => {
+            let parts = undone(above) + undone(below);
+            let number = rational(expr).is_some() && !(is_literal(above) && is_literal(below));
+            parts.max(usize::from(number))
+        }
+        Expr::Power(base, power) => {
+            let number = rational(expr).is_some() && !is_ten(base);
+            usize::from(number) + undone(base) + undone(power)
+        }
+        Expr::Root(_, inner) => usize::from(rational(expr).is_some()) + undone(inner),
+        Expr::Call(function, arguments) => {
+            let constant = !arguments.iter().any(has_variable);
+            usize::from(
+                constant && !matches!(function, Function::Ln | Function::Log | Function::Exp),
+            ) + below(arguments)
+        }
+        Expr::Tuple(_, parts, _)
+        | Expr::List(parts)
+        | Expr::Set(parts)
+        | Expr::Relation(parts, _) => below(parts),
+        Expr::Combine(a, _, b) => undone(a) + undone(b),
+        Expr::Matrix(_, rows) => rows.iter().map(|row| below(row)).sum(),
+        _ => 0,
+    }
+}
+
+fn is_sum(expr: &Expr) -> bool {
+    matches!(expr, Expr::Sum(_))
+}
+
+/// A sum or product of powers of variables, in any form.
+fn is_polynomial(expr: &Expr) -> bool {
+    fn plain(expr: &Expr) -> bool {
+        match expr {
+            Expr::Number(_) | Expr::Symbol(_) | Expr::Constant(_) => true,
+            Expr::Sum(parts) | Expr::Product(parts) => parts.iter().all(plain),
+            Expr::Negative(inner) => plain(inner),
+            Expr::Power(base, power) => plain(base) && is_literal(power),
+            Expr::Quotient(above, below) => plain(above) && is_literal(below),
+            _ => false,
+        }
+    }
+    has_variable(expr) && plain(expr)
+}
+
+fn has_variable(expr: &Expr) -> bool {
+    match expr {
+        Expr::Symbol(_) => true,
+        Expr::Sum(parts) | Expr::Product(parts) | Expr::Call(_, parts) => {
+            parts.iter().any(has_variable)
+        }
+        Expr::Negative(inner) | Expr::Degrees(inner) | Expr::Percent(inner) => has_variable(inner),
+        Expr::Quotient(a, b) | Expr::Power(a, b) | Expr::Root(a, b) => {
+            has_variable(a) || has_variable(b)
+        }
+        _ => false,
+    }
+}

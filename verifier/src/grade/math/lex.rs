@@ -1,0 +1,497 @@
+//! The tokens of an answer: LaTeX as people write it, with plain text and Unicode among it.
+
+use super::syntax::Function;
+
+/// Answers with more tokens than this are not parsed.
+pub(super) const MAX_TOKENS: usize = 2048;
+
+/// One token, and whether space stood before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Token<'a> {
+    pub(super) kind: Kind<'a>,
+    pub(super) spaced: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind<'a> {
+    /// Digits, without sign, separators or point.
+    Digits(&'a str),
+    /// One letter.
+    Letter(char),
+    /// `\name`, without the backslash; Unicode symbols stand for their commands.
+    Command(&'a str),
+    /// What `\text{…}` and its like hold.
+    Text(&'a str),
+    /// `{` and `}` that group and are not seen.
+    Open,
+    Close,
+    /// `\{` and `\}`.
+    SetOpen,
+    SetClose,
+    /// `\\`.
+    Row,
+    /// `\%` or `%`.
+    Percent,
+    /// `\$`, `€`, `£`: an amount of money.
+    Currency(char),
+    /// Any other character.
+    Char(char),
+}
+
+/// Commands that only say how something looks.
+const DECORATION: [&str; 32] = [
+    "left",
+    "right",
+    "middle",
+    "big",
+    "Big",
+    "bigg",
+    "Bigg",
+    "bigl",
+    "bigr",
+    "Bigl",
+    "Bigr",
+    "biggl",
+    "biggr",
+    "displaystyle",
+    "textstyle",
+    "scriptstyle",
+    "limits",
+    "nolimits",
+    "mathbf",
+    "boldsymbol",
+    "bm",
+    "bf",
+    "mathit",
+    "it",
+    "rm",
+    "mathsf",
+    "mathopen",
+    "mathclose",
+    "mathrel",
+    "mathbin",
+    "ensuremath",
+    "strut",
+];
+
+/// Commands whose argument is text.
+const TEXT: [&str; 12] = [
+    "text",
+    "textbf",
+    "textit",
+    "textrm",
+    "textnormal",
+    "textsf",
+    "texttt",
+    "mbox",
+    "hbox",
+    "mathrm",
+    "operatorname",
+    "emph",
+];
+
+/// Commands whose argument is not seen.
+const UNSEEN: [&str; 6] = ["phantom", "hphantom", "vphantom", "hspace", "label", "tag"];
+
+/// The tokens of `text`; `None` where there are too many.
+pub(super) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
+    let mut lexer = Lexer {
+        rest: text,
+        spaced: false,
+        tokens: Vec::new(),
+    };
+    while !lexer.rest.is_empty() {
+        if lexer.tokens.len() >= MAX_TOKENS {
+            return None;
+        }
+        lexer.one();
+    }
+    Some(lexer.tokens)
+}
+
+struct Lexer<'a> {
+    rest: &'a str,
+    spaced: bool,
+    tokens: Vec<Token<'a>>,
+}
+
+impl<'a> Lexer<'a> {
+    fn push(&mut self, kind: Kind<'a>) {
+        let spaced = std::mem::take(&mut self.spaced);
+        self.tokens.push(Token { kind, spaced });
+    }
+
+    fn take(&mut self, length: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        taken
+    }
+
+    fn one(&mut self) {
+        let Some(first) = self.rest.chars().next() else {
+            return;
+        };
+        if first == '\\' {
+            return self.backslash();
+        }
+        if first.is_ascii_digit() {
+            let length = count(self.rest, |c| c.is_ascii_digit());
+            let digits = self.take(length);
+            return self.push(Kind::Digits(digits));
+        }
+        self.take(first.len_utf8());
+        if let Some((above, below)) = fraction_of(first) {
+            self.push(Kind::Command("frac"));
+            self.push(Kind::Digits(above));
+            return self.push(Kind::Digits(below));
+        }
+        if first.is_whitespace() || matches!(first, '~' | '\u{200b}' | '\u{feff}') {
+            self.spaced = true;
+            return;
+        }
+        let kind = match first {
+            // What is set as mathematics is what all of an answer is.
+            '$' => {
+                if self.rest.starts_with(|c: char| c.is_ascii_digit())
+                    && !self.rest.contains('$')
+                    && self.tokens.is_empty()
+                {
+                    Kind::Currency('$')
+                } else {
+                    return;
+                }
+            }
+            '{' => Kind::Open,
+            '}' => Kind::Close,
+            '%' => Kind::Percent,
+            '€' | '£' | '¥' => Kind::Currency(first),
+            letter if letter.is_alphabetic() => match command_of(letter) {
+                Some(name) => Kind::Command(name),
+                None => Kind::Letter(letter),
+            },
+            other => match command_of(other) {
+                Some(name) => Kind::Command(name),
+                None => Kind::Char(plain(other)),
+            },
+        };
+        self.push(kind);
+    }
+
+    fn backslash(&mut self) {
+        self.take(1);
+        let Some(next) = self.rest.chars().next() else {
+            return;
+        };
+        if !next.is_ascii_alphabetic() {
+            self.take(next.len_utf8());
+            match next {
+                // A thin space that is taken back.
+                '!' => {
+                    let spaces = count(self.rest, char::is_whitespace);
+                    self.take(spaces);
+                    self.spaced = false;
+                }
+                ',' | ';' | ':' | ' ' | '>' | '/' => self.spaced = true,
+                '(' | ')' | '[' | ']' => {}
+                '{' => self.push(Kind::SetOpen),
+                '}' => self.push(Kind::SetClose),
+                '\\' => {
+                    // `\\[2pt]` gives rows more room.
+                    if self.rest.starts_with('[')
+                        && let Some(end) = self.rest.find(']')
+                    {
+                        let inside = &self.rest[1..end];
+                        if inside.ends_with(|c: char| c.is_ascii_alphabetic()) && inside.len() < 8 {
+                            self.take(end + 1);
+                        }
+                    }
+                    self.push(Kind::Row);
+                }
+                '%' => self.push(Kind::Percent),
+                '$' => self.push(Kind::Currency('$')),
+                '|' => self.push(Kind::Command("Vert")),
+                other => self.push(Kind::Char(other)),
+            }
+            return;
+        }
+        let name = {
+            let length = count(self.rest, |c| c.is_ascii_alphabetic());
+            self.take(length)
+        };
+        self.command(name);
+    }
+
+    fn command(&mut self, name: &'a str) {
+        // `\operatorname*{…}`, `\hspace*{…}`.
+        if self.rest.starts_with('*') && (TEXT.contains(&name) || UNSEEN.contains(&name)) {
+            self.take(1);
+        }
+        if DECORATION.contains(&name) {
+            // `\left.` has no bracket to show.
+            if matches!(name, "left" | "right") {
+                let spaces = count(self.rest, char::is_whitespace);
+                if self.rest[spaces..].starts_with('.') {
+                    self.take(spaces + 1);
+                }
+            }
+        } else if TEXT.contains(&name) {
+            let text = self.argument();
+            self.text(text);
+        } else if UNSEEN.contains(&name) {
+            self.unseen();
+        } else {
+            match name {
+                "quad" | "qquad" | "enspace" | "thinspace" | "medspace" | "thickspace"
+                | "space" => {
+                    self.spaced = true;
+                }
+                "dollar" | "textdollar" => self.push(Kind::Currency('$')),
+                "euro" => self.push(Kind::Currency('€')),
+                "pounds" => self.push(Kind::Currency('£')),
+                "lbrace" => self.push(Kind::SetOpen),
+                "rbrace" => self.push(Kind::SetClose),
+                "lbrack" => self.push(Kind::Char('[')),
+                "rbrack" => self.push(Kind::Char(']')),
+                "lparen" => self.push(Kind::Char('(')),
+                "rparen" => self.push(Kind::Char(')')),
+                "colon" => self.push(Kind::Char(':')),
+                "percent" => self.push(Kind::Percent),
+                "color" | "textcolor" => {
+                    self.argument();
+                }
+                "boxed" | "fbox" | "displaylimits" => {}
+                "limsup" => self.push(Kind::Command("limsup")),
+                _ => self.push(Kind::Command(synonym(name))),
+            }
+        }
+    }
+
+    /// What a command's braces hold, or the one character after it.
+    fn argument(&mut self) -> &'a str {
+        let spaces = count(self.rest, char::is_whitespace);
+        self.take(spaces);
+        if !self.rest.starts_with('{') {
+            let length = match self.rest.strip_prefix('\\') {
+                Some(name) => 1 + count(name, |c| c.is_ascii_alphabetic()),
+                None => self.rest.chars().next().map_or(0, char::len_utf8),
+            };
+            return self.take(length);
+        }
+        let mut depth = 0_usize;
+        for (at, byte) in self.rest.bytes().enumerate() {
+            match byte {
+                b'{' => depth += 1,
+                b'}' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                let inside = &self.rest[1..at];
+                self.take(at + 1);
+                return inside;
+            }
+        }
+        self.take(1);
+        let length = self.rest.len();
+        self.take(length)
+    }
+
+    fn unseen(&mut self) {
+        self.argument();
+        self.spaced = true;
+    }
+
+    /// Text without a letter says the same outside of `\text`, and so does a single letter of mathematics that is no unit behind a number.
+    fn text(&mut self, text: &'a str) {
+        let mut chars = text.trim().chars();
+        let single =
+            matches!((chars.next(), chars.next()), (Some(c), None) if c.is_ascii_lowercase());
+        let spaced = self.spaced || text.starts_with(char::is_whitespace);
+        self.spaced = spaced;
+        if text.trim().is_empty() {
+            self.spaced = true;
+        } else if Function::named(text.trim()).is_some() {
+            self.push(Kind::Command(text.trim()));
+        } else if (single && !self.measures()) || !text.contains(char::is_alphabetic) {
+            let Some(inner) = tokens(text) else { return };
+            self.tokens.extend(inner);
+        } else {
+            self.push(Kind::Text(text.trim()));
+        }
+    }
+}
+
+impl Lexer<'_> {
+    /// Whether what comes next stands behind a number.
+    fn measures(&self) -> bool {
+        let last = self.tokens.last().map(|token| token.kind);
+        matches!(
+            last,
+            Some(Kind::Digits(_) | Kind::Close | Kind::Command("pi"))
+        )
+    }
+}
+
+fn count(text: &str, is: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !is(c)).unwrap_or(text.len())
+}
+
+/// One name for commands that say the same.
+fn synonym(name: &str) -> &str {
+    match name {
+        "dfrac" | "tfrac" | "cfrac" | "sfrac" | "nicefrac" => "frac",
+        "dbinom" | "tbinom" => "binom",
+        "times" | "ast" | "star" | "bullet" => "cdot",
+        "leq" | "leqslant" | "leqq" => "le",
+        "geq" | "geqslant" | "geqq" => "ge",
+        "neq" => "ne",
+        "lt" => "<",
+        "gt" => ">",
+        "degree" | "textdegree" => "circ",
+        "lvert" | "rvert" | "vert" | "mid" => "|",
+        "lVert" | "rVert" => "Vert",
+        "bigcup" => "cup",
+        "bigcap" => "cap",
+        "setminus" | "smallsetminus" => "backslash",
+        "varnothing" => "emptyset",
+        "isin" => "in",
+        "ldots" | "cdots" | "dotsc" | "dotsb" => "dots",
+        "varphi" => "phi",
+        "varepsilon" => "epsilon",
+        "vartheta" => "theta",
+        "overrightarrow" => "vec",
+        "widehat" => "hat",
+        "arccosine" => "arccos",
+        "lg" => "log",
+        "land" => "and",
+        "lor" => "or",
+        other => other,
+    }
+}
+
+/// The command that a Unicode symbol stands for.
+fn command_of(symbol: char) -> Option<&'static str> {
+    Some(match symbol {
+        '°' => "circ",
+        'π' => "pi",
+        '∞' => "infty",
+        '×' | '·' | '⋅' | '∗' => "cdot",
+        '÷' => "div",
+        '√' => "√",
+        '±' => "pm",
+        '∓' => "mp",
+        '∪' => "cup",
+        '∩' => "cap",
+        '∖' => "backslash",
+        '≤' | '⩽' => "le",
+        '≥' | '⩾' => "ge",
+        '≠' => "ne",
+        '≈' => "approx",
+        '∈' => "in",
+        '∅' => "emptyset",
+        'ℝ' => "Reals",
+        'ℤ' => "Integers",
+        'ℚ' => "Rationals",
+        'ℕ' => "Naturals",
+        'ℂ' => "Complexes",
+        'α' => "alpha",
+        'β' => "beta",
+        'γ' => "gamma",
+        'δ' => "delta",
+        'θ' => "theta",
+        'λ' => "lambda",
+        'μ' => "mu",
+        'ϕ' | 'φ' => "phi",
+        'ω' => "omega",
+        '⌊' => "lfloor",
+        '⌋' => "rfloor",
+        '⌈' => "lceil",
+        '⌉' => "rceil",
+        '⟨' => "langle",
+        '⟩' => "rangle",
+        '→' => "to",
+        '△' => "triangle",
+        '∠' => "angle",
+        '…' => "dots",
+        _ => return None,
+    })
+}
+
+/// Fractions that are one character.
+fn fraction_of(symbol: char) -> Option<(&'static str, &'static str)> {
+    Some(match symbol {
+        '½' => ("1", "2"),
+        '⅓' => ("1", "3"),
+        '⅔' => ("2", "3"),
+        '¼' => ("1", "4"),
+        '¾' => ("3", "4"),
+        '⅕' => ("1", "5"),
+        '⅖' => ("2", "5"),
+        '⅗' => ("3", "5"),
+        '⅘' => ("4", "5"),
+        '⅙' => ("1", "6"),
+        '⅚' => ("5", "6"),
+        '⅛' => ("1", "8"),
+        '⅜' => ("3", "8"),
+        '⅝' => ("5", "8"),
+        '⅞' => ("7", "8"),
+        _ => return None,
+    })
+}
+
+/// Plain spellings of typographic characters.
+fn plain(symbol: char) -> char {
+    match symbol {
+        '−' | '–' | '—' | '‐' => '-',
+        '’' | '′' => '\'',
+        '（' => '(',
+        '）' => ')',
+        '，' | '、' => ',',
+        '：' => ':',
+        '＝' => '=',
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<Kind<'_>> {
+        let tokens = tokens(text).unwrap();
+        tokens.into_iter().map(|token| token.kind).collect()
+    }
+
+    #[test]
+    fn what_only_shows_is_not_seen() {
+        for (a, b) in [
+            (r"\left( 3, \frac{\pi}{2} \right)", r"(3,\frac{\pi}{2})"),
+            (r"$\dfrac12$", r"\frac12"),
+            (r"\[ x \]", "x"),
+            (r"\mathbf{2340}", r"{2340}"),
+            (r"10,\!080", "10,080"),
+            (r"\text{13}", "13"),
+            ("2π", r"2\pi"),
+            (r"x − 1", "x-1"),
+            (
+                r"\begin{pmatrix}1\\[2pt]2\end{pmatrix}",
+                r"\begin{pmatrix}1\\2\end{pmatrix}",
+            ),
+        ] {
+            assert_eq!(kinds(a), kinds(b), "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn a_dollar_sign_is_money_before_a_number_that_it_does_not_set() {
+        assert_eq!(kinds("$36")[0], Kind::Currency('$'));
+        assert_eq!(kinds("$36$")[0], Kind::Digits("36"));
+        assert_eq!(kinds(r"\$36")[0], Kind::Currency('$'));
+    }
+
+    #[test]
+    fn spaces_are_remembered() {
+        let tokens = tokens(r"1 4\,5\!6").unwrap();
+        let spaced: Vec<bool> = tokens.iter().map(|token| token.spaced).collect();
+        assert_eq!(spaced, [false, true, true, false]);
+    }
+}

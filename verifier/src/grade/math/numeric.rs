@@ -1,0 +1,261 @@
+//! Values to many digits, for what has no exact form here: functions, nested roots, powers with a variable above.
+//!
+//! Every expression is computed at two precisions. What they differ by bounds the error of the lower one, so that the higher one's is some 2⁻¹²⁸ of it; two values that
+//! differ by no more than a small share of that are the same.
+
+use std::collections::HashMap;
+
+use dashu_int::IBig;
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{Signed as _, ToPrimitive as _};
+
+use super::complex::{Complex, Digits, Real, is_zero};
+use super::exact::rational;
+use super::seed::mix;
+use super::syntax::{Constant, Expr, Function};
+
+/// The lower precision, in bits, and how many more the higher one has.
+const PRECISION: usize = 128;
+const MORE: usize = 128;
+
+/// A value with a bound of its error.
+#[derive(Debug, Clone)]
+pub(super) struct Value {
+    low: Complex,
+    high: Complex,
+}
+
+/// Values of variables: a place on the line for each, by a seed.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    seed: u64,
+    number: u64,
+    names: HashMap<String, BigRational>,
+}
+
+impl Point {
+    /// The `number`-th point of a seed.
+    pub(super) fn new(seed: u64, number: u64) -> Self {
+        Self {
+            seed: mix(seed),
+            number,
+            names: HashMap::new(),
+        }
+    }
+
+    /// Whether no variable was asked for: then all points are one.
+    pub(super) fn is_anywhere(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    fn of(&mut self, name: &str) -> BigRational {
+        let (seed, number) = (self.seed, self.number);
+        self.names
+            .entry(name.to_owned())
+            .or_insert_with(|| {
+                let hash = name
+                    .bytes()
+                    .fold(seed, |hash, byte| mix(hash ^ u64::from(byte)));
+                let size = (mix(hash ^ mix(number)) >> 44) as i64 + (1 << 18);
+                // Four points in a row have every pattern of signs that two names can have.
+                let mask = hash % 3 + 1;
+                let signed = if (mask & number).count_ones() % 2 == 0 {
+                    size
+                } else {
+                    -size
+                };
+                BigRational::new(signed.into(), (1_i64 << 19).into())
+            })
+            .clone()
+    }
+}
+
+/// The value of `expr` at a point.
+pub(super) fn value(expr: &Expr, point: &mut Point) -> Option<Value> {
+    let low = Evaluator::new(PRECISION, point).of(expr)?;
+    let high = Evaluator::new(PRECISION + MORE, point).of(expr)?;
+    Some(Value { low, high })
+}
+
+impl Value {
+    /// Whether both are the same number, as far as their digits tell.
+    pub(super) fn equals(&self, other: &Value) -> bool {
+        let slack = Real::from_parts(IBig::ONE, -(PRECISION as isize));
+        let same = || {
+            let error = distance(&self.high, &self.low)?
+                + distance(&other.high, &other.low)?
+                + (size(&self.high)? + size(&other.high)?) * slack;
+            Some(distance(&self.high, &other.high)? <= error * fine())
+        };
+        same().unwrap_or(false)
+    }
+
+    /// The real number that it is.
+    pub(super) fn real(&self) -> Option<f64> {
+        let (re, im) = (self.high.re.to_f64().value(), self.high.im.to_f64().value());
+        (im.abs() <= 1e-25 * (1.0 + re.abs())).then_some(re)
+    }
+
+    /// This over another, where that is not 0.
+    pub(super) fn over(&self, other: &Value) -> Option<Value> {
+        Some(Value {
+            low: Digits::new(PRECISION).div(&self.low, &other.low)?,
+            high: Digits::new(PRECISION + MORE).div(&self.high, &other.high)?,
+        })
+    }
+
+    /// Whether it is 0, as far as its digits tell.
+    pub(super) fn is_zero(&self) -> bool {
+        let nothing = || Some(size(&self.high)? <= distance(&self.high, &self.low)? * fine());
+        nothing().unwrap_or(false)
+    }
+}
+
+/// The share of the lower precision's error that may be left of the higher one's.
+fn fine() -> Real {
+    Real::from_parts(IBig::ONE, -108)
+}
+
+fn size(z: &Complex) -> Option<Real> {
+    Digits::new(PRECISION + MORE).abs(z)
+}
+
+fn distance(a: &Complex, b: &Complex) -> Option<Real> {
+    size(&Digits::new(PRECISION + MORE).sub(a, b)?)
+}
+
+struct Evaluator<'a> {
+    digits: Digits,
+    point: &'a mut Point,
+}
+
+impl<'a> Evaluator<'a> {
+    fn new(precision: usize, point: &'a mut Point) -> Self {
+        Self {
+            digits: Digits::new(precision),
+            point,
+        }
+    }
+
+    fn of(&mut self, expr: &Expr) -> Option<Complex> {
+        let digits = self.digits;
+        if let Some(value) = rational(expr) {
+            return digits.rational(&value);
+        }
+        match expr {
+            Expr::Symbol(name) => digits.rational(&self.point.of(name)),
+            Expr::Constant(Constant::Pi) => Some(digits.pi()),
+            Expr::Constant(Constant::E) => digits.exp(&digits.integer(1)),
+            Expr::Constant(Constant::I) => Some(digits.i()),
+            Expr::Negative(inner) => digits.sub(&digits.integer(0), &self.of(inner)?),
+            Expr::Sum(terms) => {
+                let mut sum = digits.integer(0);
+                for term in terms {
+                    sum = digits.add(&sum, &self.of(term)?)?;
+                }
+                Some(sum)
+            }
+            Expr::Product(factors) => {
+                let mut product = digits.integer(1);
+                for factor in factors {
+                    product = digits.mul(&product, &self.of(factor)?)?;
+                }
+                Some(product)
+            }
+            Expr::Quotient(above, below) => digits.div(&self.of(above)?, &self.of(below)?),
+            Expr::Power(base, power) => self.power(base, power),
+            Expr::Root(index, radicand) => {
+                let index = rational(index).filter(BigRational::is_positive)?;
+                let radicand = self.of(radicand)?;
+                self.raise(&radicand, &index.recip())
+            }
+            Expr::Degrees(inner) => {
+                let turned = digits.mul(&self.of(inner)?, &digits.pi())?;
+                digits.div(&turned, &digits.integer(180))
+            }
+            Expr::Percent(inner) => digits.div(&self.of(inner)?, &digits.integer(100)),
+            Expr::Call(function, arguments) => self.call(*function, arguments),
+            _ => None,
+        }
+    }
+
+    fn power(&mut self, base: &Expr, power: &Expr) -> Option<Complex> {
+        let digits = self.digits;
+        let exponent = rational(power);
+        if let (Expr::Constant(Constant::E), None) = (base, &exponent) {
+            let power = self.of(power)?;
+            return digits.exp(&power);
+        }
+        let base = self.of(base)?;
+        if let Some(exponent) = exponent {
+            return self.raise(&base, &exponent);
+        }
+        let power = self.of(power)?;
+        digits.exp(&digits.mul(&digits.ln(&base)?, &power)?)
+    }
+
+    fn raise(&self, base: &Complex, exponent: &BigRational) -> Option<Complex> {
+        let digits = self.digits;
+        let nothing = is_zero(&base.re) && is_zero(&base.im);
+        if nothing {
+            return exponent.is_positive().then(|| digits.integer(0));
+        }
+        let whole = |n: &BigInt| n.to_i64().filter(|n| n.unsigned_abs() <= 1 << 32);
+        if exponent.is_integer() {
+            return digits.power(base, whole(exponent.numer())?);
+        }
+        // The real root of a negative number, where there is one.
+        if is_zero(&base.im) && base.re < Real::ZERO && exponent.denom().bit(0) {
+            let size = self.raise(&digits.real(-base.re.clone()), exponent)?;
+            let negative = exponent.numer().bit(0);
+            return if negative {
+                digits.sub(&digits.integer(0), &size)
+            } else {
+                Some(size)
+            };
+        }
+        if *exponent.denom() == BigInt::from(2) {
+            return digits.power(&digits.sqrt(base)?, whole(exponent.numer())?);
+        }
+        digits.exp(&digits.mul(&digits.ln(base)?, &digits.rational(exponent)?)?)
+    }
+
+    fn call(&mut self, function: Function, arguments: &[Expr]) -> Option<Complex> {
+        let digits = self.digits;
+        let argument = self.of(&arguments[0])?;
+        let z = &argument;
+        let one = digits.integer(1);
+        match function {
+            Function::Sin => digits.sin(z),
+            Function::Cos => digits.cos(z),
+            Function::Tan => digits.div(&digits.sin(z)?, &digits.cos(z)?),
+            Function::Cot => digits.div(&digits.cos(z)?, &digits.sin(z)?),
+            Function::Sec => digits.div(&one, &digits.cos(z)?),
+            Function::Csc => digits.div(&one, &digits.sin(z)?),
+            Function::Arcsin => digits.asin(z),
+            Function::Arccos => digits.acos(z),
+            Function::Arctan => digits.atan(z),
+            Function::Sinh | Function::Cosh | Function::Tanh => {
+                let (up, down) = (
+                    digits.exp(z)?,
+                    digits.exp(&digits.sub(&digits.integer(0), z)?)?,
+                );
+                let (sum, difference) = (digits.add(&up, &down)?, digits.sub(&up, &down)?);
+                match function {
+                    Function::Sinh => digits.div(&difference, &digits.integer(2)),
+                    Function::Cosh => digits.div(&sum, &digits.integer(2)),
+                    _ => digits.div(&difference, &sum),
+                }
+            }
+            Function::Exp => digits.exp(z),
+            Function::Ln => digits.ln(z),
+            Function::Log => {
+                let of = self.of(&arguments[1])?;
+                digits.div(&digits.ln(&of)?, &digits.ln(z)?)
+            }
+            Function::Abs => digits.abs(z).map(|size| digits.real(size)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,540 @@
+//! From tokens to a tree: a recursive-descent parser of the answers that people write.
+//!
+//! ```text
+//! answer    := statement ((',' | ';' | 'and' | 'or') statement)*
+//! statement := combined (relation combined)*  |  sum (':' sum)+  |  words
+//! combined  := sum (('∪' | '∩' | '∖') sum)*
+//! sum       := ['+' | '-' | '±' | '∓'] term (('+' | '-' | '±' | '∓') term)*
+//! term      := factor (('·' | '/' | nothing) factor)*  [words]
+//! factor    := atom ('!' | '^' argument | '_' argument | '%' | '°' | "'")*
+//! ```
+//!
+//! A text that is none of these is not parsed, and is compared as text.
+
+mod atom;
+mod call;
+mod matrix;
+mod number;
+
+use super::lex::{Kind, Token, tokens};
+use super::syntax::{Expr, Relation, SetOperator, Side};
+use super::unit;
+
+/// Trees deeper than this are not parsed.
+const MAX_DEPTH: usize = 48;
+
+/// How commas between digits are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Commas {
+    /// 1,234 is a number.
+    Thousands,
+    /// 1,234 is a list of two.
+    Lists,
+}
+
+/// The tree of an answer, or `None` where it has none.
+pub(super) fn parse(text: &str, commas: Commas) -> Option<Expr> {
+    let text = trimmed(text);
+    let tokens = tokens(text)?;
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        depth: 0,
+        bars: 0,
+        commas,
+    };
+    let answer = parser.answer()?;
+    (parser.at == parser.tokens.len()).then_some(answer)
+}
+
+/// Without what ends a sentence.
+fn trimmed(text: &str) -> &str {
+    text.trim()
+        .trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | ',' | ';'))
+}
+
+pub(super) struct Parser<'a> {
+    tokens: Vec<Token<'a>>,
+    at: usize,
+    depth: usize,
+    /// Absolute values that are open here.
+    bars: usize,
+    commas: Commas,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<Kind<'a>> {
+        self.tokens.get(self.at).map(|token| token.kind)
+    }
+
+    fn peek_at(&self, ahead: usize) -> Option<Token<'a>> {
+        self.tokens.get(self.at + ahead).copied()
+    }
+
+    /// Whether space stands before the next token.
+    fn spaced(&self) -> bool {
+        self.tokens.get(self.at).is_some_and(|token| token.spaced)
+    }
+
+    fn eat(&mut self, kind: Kind<'_>) -> bool {
+        let eaten = self.peek() == Some(kind);
+        self.at += usize::from(eaten);
+        eaten
+    }
+
+    /// One level further down.
+    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        if self.depth >= MAX_DEPTH {
+            return None;
+        }
+        self.depth += 1;
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    fn answer(&mut self) -> Option<Expr> {
+        self.deeper(|parser| {
+            let mut items = Vec::new();
+            loop {
+                items.push(parser.statement()?);
+                if !parser.separator() {
+                    break;
+                }
+            }
+            if items.len() == 1 {
+                return items.pop();
+            }
+            Some(Expr::List(items))
+        })
+    }
+
+    /// A comma, a semicolon, "and", "or", or some of them together.
+    fn separator(&mut self) -> bool {
+        let before = self.at;
+        loop {
+            match self.peek() {
+                Some(Kind::Char(',' | ';') | Kind::Command("and" | "or" | "vee" | "wedge")) => {
+                    self.at += 1;
+                }
+                Some(Kind::Text(text)) if is_separator(text) => self.at += 1,
+                Some(Kind::Letter('a')) if self.word() == "and" => self.at += 3,
+                Some(Kind::Letter('o')) if self.word() == "or" => self.at += 2,
+                _ => break,
+            }
+        }
+        self.at > before
+    }
+
+    /// The letters from here on that no space parts.
+    fn word(&self) -> String {
+        let mut word = String::new();
+        for (ahead, token) in self.tokens[self.at..].iter().enumerate() {
+            match token.kind {
+                Kind::Letter(letter) if ahead == 0 || !token.spaced => word.push(letter),
+                _ => break,
+            }
+        }
+        word
+    }
+
+    fn statement(&mut self) -> Option<Expr> {
+        self.eat(Kind::Command("approx"));
+        if let Some(words) = self.words() {
+            return Some(words);
+        }
+        let first = self.combined()?;
+        if self.peek() == Some(Kind::Char(':')) {
+            let mut parts = vec![first];
+            while self.eat(Kind::Char(':')) {
+                parts.push(self.sum()?);
+            }
+            // What stands behind the last part is said of all.
+            if let Some(Expr::Quantity(..)) = parts.last()
+                && let Some(Expr::Quantity(last, words)) = parts.pop()
+            {
+                parts.push(*last);
+                return Some(Expr::Quantity(Box::new(Expr::Ratio(parts)), words));
+            }
+            return Some(self.measured(Expr::Ratio(parts)));
+        }
+        let (mut parts, mut relations) = (vec![first], Vec::new());
+        loop {
+            if self.eat(Kind::Command("approx")) {
+                // What is only near to the answer says nothing more.
+                self.combined()?;
+            } else if let Some(relation) = self.relation() {
+                relations.push(relation);
+                parts.push(self.combined()?);
+            } else {
+                break;
+            }
+        }
+        if relations.is_empty() {
+            return parts.pop();
+        }
+        Some(Expr::Relation(parts, relations))
+    }
+
+    /// Text that is all of a statement: `\text{east}`, `\text{June 20}`, `\text{(C)}`.
+    fn words(&mut self) -> Option<Expr> {
+        let Some(Kind::Text(text)) = self.peek() else {
+            return None;
+        };
+        if is_separator(text) {
+            return None;
+        }
+        let mut words = text.to_owned();
+        let mut ahead = 1;
+        while let Some(token) = self.peek_at(ahead) {
+            match token.kind {
+                Kind::Text(more) if !is_separator(more) => {
+                    words.push(' ');
+                    words.push_str(more);
+                }
+                Kind::Digits(digits) => {
+                    words.push(' ');
+                    words.push_str(digits);
+                }
+                _ => break,
+            }
+            ahead += 1;
+        }
+        let ends = match self.peek_at(ahead).map(|token| token.kind) {
+            None
+            | Some(
+                Kind::Char(',' | ';' | ')' | ']')
+                | Kind::SetClose
+                | Kind::Close
+                | Kind::Command("and" | "or")
+                | Kind::Text(_),
+            ) => true,
+            Some(_) => false,
+        };
+        if !ends {
+            return None;
+        }
+        self.at += ahead;
+        let list: Vec<Expr> = words
+            .split([',', ';'])
+            .map(|one| one.trim().trim_start_matches("and ").trim())
+            .filter(|one| !one.is_empty())
+            .map(|one| Expr::Words(one.to_owned()))
+            .collect();
+        match list.len() {
+            0 => None,
+            1 => list.into_iter().next(),
+            _ => Some(Expr::List(list)),
+        }
+    }
+
+    fn relation(&mut self) -> Option<Relation> {
+        let relation = match self.peek()? {
+            Kind::Char('=') | Kind::Command("equiv") => Relation::Equal,
+            Kind::Char('<') | Kind::Command("<") => Relation::Less,
+            Kind::Char('>') | Kind::Command(">") => Relation::Greater,
+            Kind::Command("le") => Relation::LessOrEqual,
+            Kind::Command("ge") => Relation::GreaterOrEqual,
+            Kind::Command("ne") => Relation::Unequal,
+            Kind::Command("in") => Relation::In,
+            Kind::Char('!') if self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('=')) => {
+                self.at += 1;
+                Relation::Unequal
+            }
+            _ => return None,
+        };
+        self.at += 1;
+        if self.peek() == Some(Kind::Char('=')) {
+            self.at += 1;
+            return Some(match relation {
+                Relation::Less => Relation::LessOrEqual,
+                Relation::Greater => Relation::GreaterOrEqual,
+                other => other,
+            });
+        }
+        Some(relation)
+    }
+
+    fn combined(&mut self) -> Option<Expr> {
+        let mut left = self.sum()?;
+        loop {
+            let operator = match self.peek() {
+                Some(Kind::Command("cup")) => SetOperator::Union,
+                Some(Kind::Command("cap")) => SetOperator::Intersection,
+                Some(Kind::Command("backslash")) => SetOperator::Difference,
+                // `R - {2}`.
+                _ => break,
+            };
+            self.at += 1;
+            let right = self.sum()?;
+            left = Expr::Combine(Box::new(left), operator, Box::new(right));
+        }
+        Some(left)
+    }
+
+    fn sum(&mut self) -> Option<Expr> {
+        self.deeper(|parser| {
+            let mut terms = Vec::new();
+            let first = parser.sign();
+            terms.push(signed(first.unwrap_or(Sign::Plus), parser.term()?));
+            while let Some(sign) = parser.sign() {
+                terms.push(signed(sign, parser.term()?));
+            }
+            if terms.len() == 1 {
+                return terms.pop();
+            }
+            // The unit behind the last term is that of the sum.
+            let bare = |term: &Expr| !matches!(term, Expr::Quantity(..) | Expr::Money(..));
+            if terms[..terms.len() - 1].iter().all(bare)
+                && let Some(Expr::Quantity(..)) = terms.last()
+                && let Some(Expr::Quantity(last, words)) = terms.pop()
+            {
+                terms.push(*last);
+                return Some(Expr::Quantity(Box::new(Expr::Sum(terms)), words));
+            }
+            Some(Expr::Sum(terms))
+        })
+    }
+
+    fn sign(&mut self) -> Option<Sign> {
+        let sign = match self.peek()? {
+            Kind::Char('+') => {
+                // A plus and a minus with nothing between: +-.
+                if self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('/'))
+                    && self.peek_at(2).map(|t| t.kind) == Some(Kind::Char('-'))
+                {
+                    self.at += 2;
+                    Sign::PlusMinus
+                } else {
+                    Sign::Plus
+                }
+            }
+            Kind::Char('-') => Sign::Minus,
+            Kind::Command("pm") => Sign::PlusMinus,
+            Kind::Command("mp") => Sign::MinusPlus,
+            _ => return None,
+        };
+        self.at += 1;
+        Some(sign)
+    }
+
+    fn term(&mut self) -> Option<Expr> {
+        // A sign that stands before a sign: 3 - -2.
+        if let Some(sign) = self.sign() {
+            return Some(signed(sign, self.deeper(Self::term)?));
+        }
+        let mut factors = vec![self.factor()?];
+        loop {
+            match self.peek() {
+                Some(Kind::Command("cdot") | Kind::Char('*')) => {
+                    self.at += 1;
+                    self.eat(Kind::Char('*'));
+                    factors.push(self.operand()?);
+                }
+                Some(Kind::Char('/') | Kind::Command("div")) => {
+                    self.at += 1;
+                    let below = self.operand()?;
+                    let above = product(std::mem::take(&mut factors));
+                    factors.push(mixed_or(above, below));
+                }
+                Some(next) if self.begins_factor(next) => {
+                    let spaced = self.spaced();
+                    let bare = matches!(next, Kind::Digits(_));
+                    let factor = self.factor()?;
+                    if let Some(whole) = factors.last()
+                        && let Some(mixed) = mixed(whole, &factor)
+                    {
+                        factors.pop();
+                        factors.push(mixed);
+                        continue;
+                    }
+                    if bare && spaced && is_whole(factors.last()?) && is_whole(&factor) {
+                        // 1 4/5: the fraction follows.
+                        if !self.eat(Kind::Char('/')) {
+                            return None;
+                        }
+                        let below = self.factor()?;
+                        let whole = factors.pop()?;
+                        let fraction = Expr::Quotient(Box::new(factor), Box::new(below));
+                        factors.push(mixed(&whole, &fraction)?);
+                        continue;
+                    }
+                    if bare && is_literal(factors.last()?) {
+                        return None;
+                    }
+                    factors.push(factor);
+                }
+                _ => break,
+            }
+        }
+        let term = product(factors);
+        Some(self.measured(term))
+    }
+
+    /// What follows an operator: a factor, with a sign of its own if it has one.
+    fn operand(&mut self) -> Option<Expr> {
+        match self.sign() {
+            Some(sign) => Some(signed(sign, self.factor()?)),
+            None => self.factor(),
+        }
+    }
+
+    /// A term with the unit or the words behind it.
+    fn measured(&mut self, term: Expr) -> Expr {
+        let mut words = String::new();
+        loop {
+            let start = self.at;
+            match self.peek() {
+                Some(Kind::Text(text)) if !is_separator(text) => {
+                    self.at += 1;
+                    push_word(&mut words, text);
+                }
+                Some(Kind::Letter(_)) if words.is_empty() && self.noon().is_some() => {
+                    let (length, noon) = self.noon().unwrap_or_default();
+                    self.at += length;
+                    push_word(&mut words, noon);
+                }
+                Some(Kind::Letter(_)) if unit::is_written_bare(&self.word()) => {
+                    let word = self.word();
+                    self.at += word.chars().count();
+                    push_word(&mut words, &word);
+                }
+                Some(Kind::Char('/')) if !words.is_empty() => {
+                    self.at += 1;
+                    let follows = matches!(self.peek(), Some(Kind::Text(_)))
+                        || unit::is_written_bare(&self.word())
+                        || matches!(self.word().as_str(), "s" | "h" | "m");
+                    if !follows {
+                        self.at = start;
+                        break;
+                    }
+                    push_word(&mut words, "per");
+                    if let Some(Kind::Letter(letter)) = self.peek()
+                        && self.word().len() == 1
+                    {
+                        self.at += 1;
+                        push_word(&mut words, &letter.to_string());
+                    }
+                }
+                _ => break,
+            }
+            // cm^2, \text{units}^{2}
+            if self.eat(Kind::Char('^')) {
+                let power = self.argument();
+                match power {
+                    Some(Expr::Number(power)) if power.is_integer() => {
+                        words.push_str(&format!("^{power}"));
+                    }
+                    _ => {
+                        self.at = start;
+                        break;
+                    }
+                }
+            }
+        }
+        if words.is_empty() {
+            return term;
+        }
+        Expr::Quantity(Box::new(term), words)
+    }
+}
+
+impl Parser<'_> {
+    /// `p.m.` and its like: how many tokens it has, and what it says.
+    fn noon(&self) -> Option<(usize, &'static str)> {
+        let Some(Kind::Letter(first)) = self.peek() else {
+            return None;
+        };
+        let noon = match first.to_ascii_lowercase() {
+            'a' => "am",
+            'p' => "pm",
+            _ => return None,
+        };
+        let dot = |ahead: usize| {
+            usize::from(self.peek_at(ahead).map(|t| t.kind) == Some(Kind::Char('.')))
+        };
+        let mut length = 1 + dot(1);
+        let Some(Kind::Letter('m' | 'M')) = self.peek_at(length).map(|t| t.kind) else {
+            return None;
+        };
+        length += 1;
+        length += dot(length);
+        let ends = !matches!(
+            self.peek_at(length).map(|t| t.kind),
+            Some(Kind::Letter(_) | Kind::Char('^'))
+        );
+        // 5am may be a product of letters; 5 a.m. and 5 AM are not.
+        let plain = length == 2 && first.is_ascii_lowercase();
+        (ends && !plain).then_some((length, noon))
+    }
+}
+
+fn push_word(words: &mut String, word: &str) {
+    if !words.is_empty() {
+        words.push(' ');
+    }
+    words.push_str(word.trim());
+}
+
+/// "and", "or" and commas, as text between elements.
+fn is_separator(text: &str) -> bool {
+    let bare = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ';'));
+    matches!(bare.to_ascii_lowercase().as_str(), "" | "and" | "or")
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Sign {
+    Plus,
+    Minus,
+    PlusMinus,
+    MinusPlus,
+}
+
+fn signed(sign: Sign, term: Expr) -> Expr {
+    match sign {
+        Sign::Plus => term,
+        Sign::Minus => Expr::Negative(Box::new(term)),
+        Sign::PlusMinus => Expr::PlusMinus(Side::PlusMinus, Box::new(term)),
+        Sign::MinusPlus => Expr::PlusMinus(Side::MinusPlus, Box::new(term)),
+    }
+}
+
+fn product(mut factors: Vec<Expr>) -> Expr {
+    match factors.len() {
+        1 => factors.remove(0),
+        _ => Expr::Product(factors),
+    }
+}
+
+fn is_whole(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(number) if number.is_integer())
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(_) | Expr::Mixed(..))
+}
+
+/// A whole number before a proper fraction of whole numbers is a mixed number.
+fn mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
+    let (Expr::Number(whole), Expr::Quotient(above, below)) = (whole, fraction) else {
+        return None;
+    };
+    let (Expr::Number(above), Expr::Number(below)) = (&**above, &**below) else {
+        return None;
+    };
+    let proper = whole.is_integer() && above.is_integer() && below.is_integer() && above < below;
+    proper.then(|| {
+        Expr::Mixed(
+            whole.to_integer().magnitude().clone(),
+            Box::new(fraction.clone()),
+        )
+    })
+}
+
+/// A quotient.
+fn mixed_or(above: Expr, below: Expr) -> Expr {
+    Expr::Quotient(Box::new(above), Box::new(below))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! What an answer says, as a tree.
+
+use num_bigint::BigUint;
+use num_rational::BigRational;
+
+/// An answer, or a part of one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expr {
+    /// A number written out: an integer, a decimal, a repeating decimal. Never below 0.
+    Number(BigRational),
+    /// A whole number and a proper fraction: 1⅘.
+    Mixed(BigUint, Box<Expr>),
+    /// A variable, or a name of several letters.
+    Symbol(String),
+    /// A constant.
+    Constant(Constant),
+    /// A sum of at least two terms.
+    Sum(Vec<Expr>),
+    /// Minus a term.
+    Negative(Box<Expr>),
+    /// A product of at least two factors.
+    Product(Vec<Expr>),
+    /// A fraction, or a division.
+    Quotient(Box<Expr>, Box<Expr>),
+    /// A power.
+    Power(Box<Expr>, Box<Expr>),
+    /// A root: its index, and what stands under it.
+    Root(Box<Expr>, Box<Expr>),
+    /// A function of its arguments.
+    Call(Function, Vec<Expr>),
+    /// A function without a meaning of its own: f(2).
+    Apply(String, Vec<Expr>),
+    /// An angle in degrees.
+    Degrees(Box<Expr>),
+    /// A percentage.
+    Percent(Box<Expr>),
+    /// ± or ∓ before a term.
+    PlusMinus(Side, Box<Expr>),
+    /// A number with a unit, or with a word for what is counted.
+    Quantity(Box<Expr>, String),
+    /// An amount of money, and in what.
+    Money(char, Box<Expr>),
+    /// Digits in a base.
+    Based(String, u32),
+    /// Elements in brackets: a point, a vector, an interval.
+    Tuple(Bracket, Vec<Expr>, Bracket),
+    /// Elements in braces.
+    Set(Vec<Expr>),
+    /// Elements without brackets, of which the order says nothing.
+    List(Vec<Expr>),
+    /// Rows of a matrix, or of a determinant.
+    Matrix(bool, Vec<Vec<Expr>>),
+    /// Sets put together.
+    Combine(Box<Expr>, SetOperator, Box<Expr>),
+    /// A chain of equations or inequalities: one more expression than relations.
+    Relation(Vec<Expr>, Vec<Relation>),
+    /// `a : b : c`.
+    Ratio(Vec<Expr>),
+    /// Words.
+    Words(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Constant {
+    Pi,
+    E,
+    I,
+    Infinity,
+}
+
+/// The upper or the lower sign of ±.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    PlusMinus,
+    MinusPlus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bracket {
+    Round,
+    Square,
+    Angle,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SetOperator {
+    Union,
+    Intersection,
+    Difference,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+}
+
+/// Functions that the comparison can compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Function {
+    Sin,
+    Cos,
+    Tan,
+    Cot,
+    Sec,
+    Csc,
+    Arcsin,
+    Arccos,
+    Arctan,
+    Sinh,
+    Cosh,
+    Tanh,
+    /// Natural.
+    Ln,
+    /// Base, argument.
+    Log,
+    Exp,
+    Abs,
+    Floor,
+    Ceiling,
+    Factorial,
+    Binomial,
+    Gcd,
+    Lcm,
+    Min,
+    Max,
+}
+
+impl Function {
+    /// The function of a name, as LaTeX or plain text writes it.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "sin" => Self::Sin,
+            "cos" => Self::Cos,
+            "tan" | "tg" => Self::Tan,
+            "cot" | "ctg" => Self::Cot,
+            "sec" => Self::Sec,
+            "csc" | "cosec" => Self::Csc,
+            "arcsin" | "asin" => Self::Arcsin,
+            "arccos" | "acos" => Self::Arccos,
+            "arctan" | "atan" => Self::Arctan,
+            "sinh" => Self::Sinh,
+            "cosh" => Self::Cosh,
+            "tanh" => Self::Tanh,
+            "ln" => Self::Ln,
+            "log" => Self::Log,
+            "exp" => Self::Exp,
+            "gcd" => Self::Gcd,
+            "lcm" => Self::Lcm,
+            "min" => Self::Min,
+            "max" => Self::Max,
+            _ => return None,
+        })
+    }
+
+    /// Its inverse, where `f^{-1}` writes that.
+    pub(super) fn inverse(self) -> Option<Self> {
+        Some(match self {
+            Self::Sin => Self::Arcsin,
+            Self::Cos => Self::Arccos,
+            Self::Tan => Self::Arctan,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! Answers in words: choices, names, days, times, numbers written out.
+
+use num_rational::BigRational;
+
+use super::syntax::{Constant, Expr};
+use super::unit::{Measure, measure};
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+const NUMBERS: [&str; 21] = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+];
+
+/// What words say.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Said {
+    /// One of several choices, or any other single letter: case matters.
+    Letter(char),
+    /// Hours, minutes, seconds, and whether it is after noon.
+    Time(Vec<u32>, Option<bool>),
+    /// Month and day, and a year.
+    Date(usize, u32, Option<u32>),
+    /// A number written out.
+    Number(u32),
+    /// Anything else, in lower case.
+    Words(String),
+}
+
+/// What an expression says in words: words, or letters that make some.
+pub(super) fn said(expr: &Expr) -> Option<Said> {
+    match expr {
+        Expr::Words(words) => Some(read(words)),
+        Expr::Quantity(inner, words) => match (measure(words), &**inner) {
+            (Measure::Noon(after), Expr::Ratio(parts)) => {
+                let parts: Option<Vec<u32>> = parts.iter().map(whole).collect();
+                Some(Said::Time(parts?, Some(after)))
+            }
+            (Measure::Noon(after), hour) => Some(Said::Time(vec![whole(hour)?, 0], Some(after))),
+            _ => None,
+        },
+        Expr::Number(_) => None,
+        _ => letters(expr).map(|letters| read(&letters)),
+    }
+}
+
+/// Of a number that is whole and small.
+fn whole(expr: &Expr) -> Option<u32> {
+    let Expr::Number(number) = expr else {
+        return None;
+    };
+    number
+        .is_integer()
+        .then(|| number.to_integer())?
+        .try_into()
+        .ok()
+}
+
+/// The letters of a name or of a product of names: what a word is without `\text`.
+fn letters(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Symbol(name) if name.chars().all(char::is_alphabetic) => Some(name.clone()),
+        Expr::Constant(Constant::E) => Some("e".into()),
+        Expr::Constant(Constant::I) => Some("i".into()),
+        Expr::Number(number) if number.is_integer() => Some(number.to_string()),
+        Expr::Product(factors) => factors.iter().map(letters).collect(),
+        _ => None,
+    }
+}
+
+fn read(words: &str) -> Said {
+    let bare = words
+        .trim()
+        .trim_matches(|c: char| matches!(c, '.' | ',' | '"' | '\'' | ':'));
+    let bare = bare
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(')'))
+        .unwrap_or(bare.trim_end_matches(')'))
+        .trim();
+    let mut chars = bare.chars();
+    if let (Some(letter), None) = (chars.next(), chars.next()) {
+        return Said::Letter(letter);
+    }
+    let lower = bare.to_lowercase();
+    let apart = apart(&lower);
+    let parts: Vec<&str> = apart
+        .split(|c: char| c.is_whitespace() || c == ',')
+        .map(|part| part.trim_matches('.'))
+        .filter(|part| !part.is_empty())
+        .collect();
+    if let Some(said) = time(&lower).or_else(|| date(&parts)) {
+        return said;
+    }
+    if let [one] = parts.as_slice()
+        && let Some(number) = NUMBERS.iter().position(|name| name == one)
+    {
+        return Said::Number(number as u32);
+    }
+    let kept: Vec<&str> = parts
+        .into_iter()
+        .filter(|part| !matches!(*part, "the" | "a" | "an"))
+        .collect();
+    Said::Words(kept.concat())
+}
+
+/// With a space wherever a word ends in digits, or begins with some: june20.
+fn apart(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut last = ' ';
+    for next in text.chars() {
+        if (last.is_alphabetic() && next.is_ascii_digit())
+            || (last.is_ascii_digit() && next.is_alphabetic())
+        {
+            out.push(' ');
+        }
+        out.push(next);
+        last = next;
+    }
+    out
+}
+
+/// `4:30 p.m.`
+fn time(text: &str) -> Option<Said> {
+    let compact: String = text
+        .chars()
+        .filter(|c| !c.is_whitespace() && *c != '.')
+        .collect();
+    let (clock, after) = if let Some(clock) = compact.strip_suffix("am") {
+        (clock, Some(false))
+    } else if let Some(clock) = compact.strip_suffix("pm") {
+        (clock, Some(true))
+    } else {
+        (compact.as_str(), None)
+    };
+    let parts: Option<Vec<u32>> = clock.split(':').map(|part| part.parse().ok()).collect();
+    let mut parts = parts?;
+    if parts.len() == 1 {
+        after?;
+        parts.push(0);
+    }
+    Some(Said::Time(parts, after))
+}
+
+/// `June 20`, `20 June 2004`.
+fn date(parts: &[&str]) -> Option<Said> {
+    let month = parts
+        .iter()
+        .find_map(|part| MONTHS.iter().position(|month| month == part))?;
+    let numbers: Vec<u32> = parts
+        .iter()
+        .filter(|part| {
+            !MONTHS.contains(part) && !matches!(**part, "th" | "st" | "nd" | "rd" | "of" | "the")
+        })
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    match numbers.as_slice() {
+        [day] => Some(Said::Date(month, *day, None)),
+        [day, year] => Some(Said::Date(month, *day, Some(*year))),
+        _ => None,
+    }
+}
+
+/// Whether two answers in words are the same.
+pub(super) fn same(right: &Said, given: &Said) -> bool {
+    match (right, given) {
+        (Said::Time(a, noon), Said::Time(b, other)) => {
+            let agree = noon.is_none() || other.is_none() || noon == other;
+            let length = a.len().max(b.len());
+            let at = |parts: &[u32], place: usize| parts.get(place).copied().unwrap_or(0);
+            agree && (0..length).all(|place| at(a, place) == at(b, place))
+        }
+        (Said::Date(month, day, year), Said::Date(other_month, other_day, other_year)) => {
+            month == other_month
+                && day == other_day
+                && (year.is_none() || other_year.is_none() || year == other_year)
+        }
+        (right, given) => right == given,
+    }
+}
+
+/// The number that words are, as an expression.
+pub(super) fn number(said: &Said) -> Option<Expr> {
+    match said {
+        Said::Number(number) => Some(Expr::Number(BigRational::from_integer((*number).into()))),
+        _ => None,
+    }
+}

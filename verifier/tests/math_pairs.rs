@@ -1,0 +1,127 @@
+//! Hundreds of pairs of answers, with what a careful reader says of them.
+
+use std::time::Instant;
+
+use verifier::grade::math::{Comparison, Policy, compare};
+
+/// A line of `math_pairs.tsv`: verdict, right answer, given answer.
+fn pairs() -> Vec<(char, &'static str, &'static str)> {
+    let lines = include_str!("math_pairs.tsv").lines();
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| {
+            let mut fields = line.split('\t');
+            let mut next = || {
+                fields
+                    .next()
+                    .unwrap_or_else(|| panic!("three fields: {line}"))
+            };
+            let verdict = next().chars().next().expect("a verdict");
+            (verdict, next(), next())
+        })
+        .collect()
+}
+
+fn same(right: &str, given: &str, policy: Policy) -> bool {
+    matches!(compare(right, given, policy), Comparison::Same(_))
+}
+
+#[test]
+fn every_pair_has_the_verdict_of_a_careful_reader() {
+    let pairs = pairs();
+    assert!(pairs.len() >= 600, "{}", pairs.len());
+    let mut wrong = Vec::new();
+    for (verdict, right, given) in pairs {
+        let (standard, lenient) = match verdict {
+            '=' => (true, true),
+            '~' => (false, true),
+            '!' => (false, false),
+            other => panic!("{other} is no verdict"),
+        };
+        if same(right, given, Policy::Standard) != standard
+            || same(right, given, Policy::Lenient) != lenient
+        {
+            wrong.push(format!(
+                "{verdict} {right} | {given}: {:?}",
+                compare(right, given, Policy::Standard)
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
+    let mut wrong = Vec::new();
+    for (_, right, given) in pairs() {
+        if !right.contains('\u{0}') && !same(right, right, Policy::Standard) {
+            wrong.push(format!("{right} is not itself"));
+        }
+        if same(right, given, Policy::Lenient) != same(given, right, Policy::Lenient) {
+            wrong.push(format!("{right} | {given} is not the same both ways"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn hostile_answers_cost_little() {
+    let started = Instant::now();
+    for hostile in [
+        "9".repeat(1 << 20),
+        r"10^{10^{10^{10}}}".to_owned(),
+        format!("1*10^{{{}}}", "9".repeat(100)),
+        format!("10^{{{}}}", "9".repeat(100)),
+        "{".repeat(1 << 16),
+        r"\frac".repeat(800),
+        r"\sqrt[".repeat(600),
+        r"\sqrt".repeat(600) + "2",
+        "1,".repeat(2_000),
+        format!("{}1{}", "(".repeat(2_000), ")".repeat(2_000)),
+        format!("{}1{}", "(".repeat(40), ")".repeat(40)),
+        r"\text{".repeat(600),
+        "!".repeat(1000),
+        format!("9{}", "!".repeat(60)),
+        "9^9^9^9^9^9".to_owned(),
+        format!(r"\sin({}1{})", r"\sin(".repeat(40), ")".repeat(40)),
+        r"\sin x + ".repeat(300) + "1",
+        r"\pm 1".repeat(300),
+        format!(r"\{{{}\}}", r"\sin 1, \cos 2, ".repeat(60) + "1"),
+        format!(r"{}(1,2)", r"(0,1)\cup".repeat(400)),
+        r"\binom{100000}{50000}".to_owned(),
+        "e^{e^{e^{e^9}}}".to_owned(),
+        r"\ln\ln\ln\ln\ln 2".to_owned(),
+        format!("x^{{{}}}", "9".repeat(300)),
+        format!("{}1", "1+".repeat(900)),
+        format!("(x+1)^{{{}}}", "9".repeat(50)),
+        r"\sqrt{98765432109876543210987654321}".to_owned(),
+    ] {
+        for right in [
+            "1",
+            r"\sqrt{2}",
+            "x",
+            r"\sin 1, \cos 2",
+            r"(0,1)\cup(2,3)",
+            r"\sqrt{98765432109876543210987654323}",
+        ] {
+            assert_eq!(
+                compare(right, &hostile, Policy::Lenient),
+                Comparison::Different,
+                "{right}"
+            );
+        }
+        let _ = compare(&hostile, &hostile, Policy::Lenient);
+        let _ = compare(&hostile, &format!("{hostile}+1"), Policy::Lenient);
+    }
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
