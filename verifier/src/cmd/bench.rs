@@ -1,16 +1,16 @@
 //! `rapid-verifier bench`.
 
-use std::hint::black_box;
+mod math;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
 use datasets::{Dataset, TaskSpec};
 use serde_json::json;
 use verifier::grade::code::Extent;
-use verifier::grade::math::grade;
 use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::setup;
@@ -21,6 +21,7 @@ use super::{ConfigArgs, prepare, progress_bar};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rapid-verifier bench math
+  rapid-verifier bench math --pairs verifier/tests/math_pairs.tsv --json
   rapid-verifier bench code --json
   rapid-verifier bench code --dataset mbppplus --data-dir data --exclude 599
   rapid-verifier bench code --dataset mbppplus --data-dir data --samples samples.jsonl")]
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// Programs to judge, in the form that `score` takes [default: each task's own solution]
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
+    /// Pairs of answers with a verdict to measure with, for math: lines of =, ~ or !, the right answer and the given one, parted by tabs
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
     /// Tasks to leave out
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     exclude: Vec<String>,
@@ -51,7 +55,7 @@ enum What {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let figures = match args.what {
-        What::Math => math(args)?,
+        What::Math => math::measure(args)?,
         What::Code => code(args)?,
     };
     if args.json {
@@ -62,49 +66,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// One thread, right answers and each task's neighbour's answer as a wrong one, for a second.
-fn math(args: &Args) -> anyhow::Result<serde_json::Value> {
-    let config = args.config.resolve()?;
-    let dataset = datasets::open(
-        args.dataset.as_deref().unwrap_or("starter-math"),
-        config.data_dir.as_deref(),
-    )?;
-    let answers: Vec<String> = dataset
-        .train
-        .into_iter()
-        .chain(dataset.eval)
-        .filter_map(|task| match task.spec {
-            TaskSpec::Math(task) => Some(task.answer),
-            _ => None,
-        })
-        .collect();
-    anyhow::ensure!(
-        !answers.is_empty(),
-        "the data set `{}` has no math tasks to measure with",
-        dataset.name
-    );
-    let boxed: Vec<String> = answers
-        .iter()
-        .map(|answer| format!("The sum is as asked. \\boxed{{{answer}}}"))
-        .collect();
-    let (mut pairs, mut slowest) = (0_u64, Duration::ZERO);
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(1) {
-        for (index, completion) in boxed.iter().enumerate() {
-            for answer in [&answers[index], &answers[(index + 1) % answers.len()]] {
-                let one = Instant::now();
-                black_box(grade(black_box(answer), black_box(completion), config.math));
-                slowest = slowest.max(one.elapsed());
-                pairs += 1;
-            }
-        }
-    }
-    let seconds = started.elapsed().as_secs_f64();
-    Ok(
-        json!({ "dataset": dataset.name, "threads": 1, "pairs": pairs, "pairs_per_second": (pairs as f64 / seconds).round(), "slowest_us": slowest.as_micros() as u64 }),
-    )
 }
 
 /// Programs judged once through the pool, with nothing cached but the expected values.

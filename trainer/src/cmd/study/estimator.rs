@@ -275,7 +275,7 @@ fn behind(model: &str, behaviour: &str) -> Option<usize> {
     step(model)?.checked_sub(step(behaviour)?)
 }
 
-/// A bar for each piece of the work, one after the other.
+/// A bar for each piece of the work, one after the other; where there is no terminal, a line for each tenth.
 #[derive(Default)]
 struct Progress {
     now: std::sync::Mutex<Option<(String, ProgressBar)>>,
@@ -292,12 +292,13 @@ impl Progress {
                 bar.finish_and_clear();
             }
             let bar = bar(all as u64, "study").with_message(what.to_owned());
-            if bar.is_hidden() {
-                eprintln!("{what}: {all}");
-            }
             *now = Some((what.to_owned(), bar));
         }
         if let Some((_, bar)) = now.as_ref() {
+            let tenth = |done: usize| done * 10 / all.max(1);
+            if bar.is_hidden() && (done == 0 || tenth(done) > tenth(bar.position() as usize)) {
+                eprintln!("{what}: {done} of {all}");
+            }
             bar.set_position(done as u64);
         }
     }

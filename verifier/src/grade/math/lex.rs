@@ -309,7 +309,7 @@ impl<'a> Lexer<'a> {
         self.spaced = spaced;
         if text.trim().is_empty() {
             self.spaced = true;
-        } else if Function::named(text.trim()).is_some() {
+        } else if !self.measures() && Function::named(text.trim()).is_some() {
             self.push(Kind::Command(text.trim()));
         } else if (single && !self.measures()) || !text.contains(char::is_alphabetic) {
             let Some(inner) = tokens(text) else { return };

@@ -323,10 +323,7 @@ fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
             }
             same(&scaled(&right, &size), &scaled(&given, &other_size)).map(|_| Rule::Unit)
         }
-        (Some(Measure::Unit(..) | Measure::Degrees), Some(Measure::Percent | Measure::Words))
-        | (Some(Measure::Percent | Measure::Words), Some(Measure::Unit(..) | Measure::Degrees))
-        | (Some(Measure::Degrees), Some(Measure::Unit(..)))
-        | (Some(Measure::Unit(..)), Some(Measure::Degrees)) => None,
+        (Some(a), Some(b)) if apart(&a, &b) => None,
         (Some(Measure::Percent), None) => same(&right, &given)
             .or_else(|| same(&scaled(&right, &hundredth), &given).map(|_| Rule::Unit)),
         (None, Some(Measure::Percent)) => same(&right, &given)
@@ -339,6 +336,21 @@ fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
         }
         _ => same(&right, &given),
     }
+}
+
+/// Whether two measures are of different kinds: no value of one is one of the other.
+fn apart(a: &Measure, b: &Measure) -> bool {
+    let kind = |measure: &Measure| match measure {
+        Measure::Unit(..) => 0,
+        Measure::Degrees => 1,
+        Measure::Percent => 2,
+        Measure::Words => 3,
+        Measure::Generic | Measure::Scale(_) | Measure::Noon(_) => 4,
+    };
+    let (a, b) = (kind(a), kind(b));
+    // "units" may be any unit, or any word for what is counted.
+    let any = |one, other| one == 4 && matches!(other, 0 | 3);
+    a != b && !any(a, b) && !any(b, a)
 }
 
 /// A value, and the unit that stands beside it.

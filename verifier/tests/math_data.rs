@@ -1,0 +1,103 @@
+//! The answers of MATH, all 12,500 of them, against themselves and against each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use verifier::grade::math::{Answer, Comparison, Policy, Rule, compare_read};
+
+/// Subject and answer of every record.
+fn answers() -> Option<Vec<(String, String)>> {
+    let folder = std::env::var_os("RAPID_TEST_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
+        PathBuf::from,
+    );
+    let mut answers = Vec::new();
+    for part in ["train", "eval"] {
+        let path = folder.join(format!("math/{part}.jsonl"));
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            eprintln!(
+                "SKIPPED: {} is not there; set RAPID_TEST_DATA to the folder that holds math/",
+                path.display()
+            );
+            return None;
+        };
+        for line in text.lines() {
+            let record: Value = serde_json::from_str(line).unwrap();
+            let field = |name: &str| record[name].as_str().unwrap().to_owned();
+            answers.push((field("subject"), field("answer")));
+        }
+    }
+    Some(answers)
+}
+
+#[test]
+fn every_answer_but_two_empty_ones_is_parsed_and_is_itself() {
+    let Some(answers) = answers() else { return };
+    assert_eq!(answers.len(), 12_500);
+    let mut wrong: Vec<&str> = Vec::new();
+    for (_, answer) in &answers {
+        let read = Answer::read(answer);
+        // Another spacing has other tokens to compare, so that the trees are.
+        let spaced = format!(" {{{}}} ", answer.trim_end_matches(['.', ',', ' ']));
+        let other = Answer::read(&spaced);
+        let itself = [Policy::Standard, Policy::Lenient]
+            .into_iter()
+            .all(|policy| matches!(compare_read(&read, &other, policy), Comparison::Same(_)));
+        if !read.is_parsed() || !itself {
+            wrong.push(answer);
+        }
+    }
+    assert_eq!(wrong, ["", ""]);
+}
+
+/// Every pair of different answers of one subject that is held equal stands in `math-accepted.tsv` in the folder for the tests' files. The counts are those of a list
+/// that was read through.
+#[test]
+fn different_answers_are_held_equal_only_where_they_say_the_same() {
+    let Some(answers) = answers() else { return };
+    let mut subjects: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (subject, answer) in &answers {
+        if !answer.trim().is_empty() {
+            subjects.entry(subject).or_default().insert(answer);
+        }
+    }
+    let (mut pairs, mut list) = (0_u64, String::new());
+    let mut rules: BTreeMap<&str, usize> = BTreeMap::new();
+    for (subject, answers) in subjects {
+        let read: Vec<(&str, Answer<'_>)> = answers
+            .into_iter()
+            .map(|text| (text, Answer::read(text)))
+            .collect();
+        for (place, (text, answer)) in read.iter().enumerate() {
+            for (other_text, other) in &read[..place] {
+                pairs += 1;
+                if let Comparison::Same(rule) = compare_read(answer, other, Policy::Lenient) {
+                    *rules.entry(Rule::name(rule)).or_default() += 1;
+                    writeln!(list, "{subject}\t{}\t{text}\t{other_text}", rule.name()).unwrap();
+                }
+            }
+        }
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("math-accepted.tsv");
+    std::fs::write(&path, list).unwrap();
+    let counts = [
+        ("digits", 1),
+        ("elements", 4),
+        ("form", 13),
+        ("identity", 6),
+        ("number", 438),
+        ("ratio", 17),
+        ("text", 72),
+        ("unit", 46),
+        ("words", 17),
+    ];
+    let counted: Vec<(&str, usize)> = rules.into_iter().collect();
+    assert_eq!(
+        (pairs, counted.as_slice()),
+        (2_675_662, counts.as_slice()),
+        "see {}",
+        path.display()
+    );
+}
