@@ -24,8 +24,8 @@ fn answers() -> Option<Vec<(String, String)>> {
             return None;
         };
         for line in text.lines() {
-            let record: Value = serde_json::from_str(line).unwrap();
-            let field = |name: &str| record[name].as_str().unwrap().to_owned();
+            let record: Value = serde_json::from_str(line).expect("a record is JSON");
+            let field = |name: &str| record[name].as_str().expect("a text").to_owned();
             answers.push((field("subject"), field("answer")));
         }
     }
