@@ -1,7 +1,9 @@
 //! Complex numbers of many digits, made of real ones: only real functions are asked of the library, and only where they have an answer.
 
+use std::cell::RefCell;
+
 use dashu_float::round::mode::HalfEven;
-use dashu_float::{Context, FBig, FpError, round::Rounded};
+use dashu_float::{ConstCache, Context, FBig, FpError, round::Rounded};
 use dashu_int::{IBig, UBig};
 use num_bigint::{BigInt, Sign};
 use num_rational::BigRational;
@@ -13,6 +15,11 @@ const MAX_ANGLE: f64 = 1e9;
 const MAX_POWER: f64 = 1e5;
 /// Numbers beyond 2 to plus or minus this are not computed with.
 const MAX_EXPONENT: isize = 1 << 40;
+
+thread_local! {
+    /// Digits of π and of logarithms that one call leaves to the next. What is computed does not depend on them.
+    static CONSTANTS: RefCell<ConstCache> = RefCell::default();
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct Complex {
@@ -71,6 +78,13 @@ impl Digits {
         let value = result.ok()?.value();
         let exponent = value.repr().exponent();
         (!value.repr().is_infinite() && exponent.abs() < MAX_EXPONENT).then_some(value)
+    }
+
+    fn computed(
+        self,
+        function: impl FnOnce(&mut ConstCache) -> Result<Rounded<Real>, FpError>,
+    ) -> Option<Real> {
+        self.kept(CONSTANTS.with_borrow_mut(function))
     }
 
     fn plus(self, a: &Real, b: &Real) -> Option<Real> {
@@ -200,7 +214,7 @@ impl Digits {
         let size = if is_zero(&z.re) {
             Real::ONE
         } else {
-            self.kept(self.context.exp(z.re.repr(), None))?
+            self.computed(|cache| self.context.exp(z.re.repr(), Some(cache)))?
         };
         if is_zero(&z.im) {
             return Some(self.real(size));
@@ -220,12 +234,14 @@ impl Digits {
         let re = if size == Real::ONE {
             Real::ZERO
         } else {
-            self.kept(self.context.ln(size.repr(), None))?
+            self.computed(|cache| self.context.ln(size.repr(), Some(cache)))?
         };
         let im = match (is_zero(&z.im), z.re < Real::ZERO) {
             (true, false) => Real::ZERO,
             (true, true) => Real::pi(self.precision),
-            (false, _) => self.kept(self.context.atan2(z.im.repr(), z.re.repr(), None))?,
+            (false, _) => {
+                self.computed(|cache| self.context.atan2(z.im.repr(), z.re.repr(), Some(cache)))?
+            }
         };
         Some(Complex { re, im })
     }
@@ -234,14 +250,16 @@ impl Digits {
         if is_zero(x) {
             return Some(Real::ZERO);
         }
-        within(x, MAX_ANGLE).then(|| self.kept(self.context.sin(x.repr(), None)))?
+        within(x, MAX_ANGLE)
+            .then(|| self.computed(|cache| self.context.sin(x.repr(), Some(cache))))?
     }
 
     fn cosine(self, x: &Real) -> Option<Real> {
         if is_zero(x) {
             return Some(Real::ONE);
         }
-        within(x, MAX_ANGLE).then(|| self.kept(self.context.cos(x.repr(), None)))?
+        within(x, MAX_ANGLE)
+            .then(|| self.computed(|cache| self.context.cos(x.repr(), Some(cache))))?
     }
 
     /// Of real angles.
@@ -259,7 +277,7 @@ impl Digits {
         if !is_zero(&z.im) || is_zero(&z.re) {
             return is_zero(&z.im).then(|| self.integer(0));
         }
-        self.kept(self.context.atan(z.re.repr(), None))
+        self.computed(|cache| self.context.atan(z.re.repr(), Some(cache)))
             .map(|re| self.real(re))
     }
 
@@ -290,7 +308,7 @@ impl Digits {
                 let half = self.over(&Real::pi(self.precision), &Real::from(IBig::from(2)))?;
                 if *y < Real::ZERO { -half } else { half }
             }
-            _ => self.kept(self.context.atan2(y.repr(), x.repr(), None))?,
+            _ => self.computed(|cache| self.context.atan2(y.repr(), x.repr(), Some(cache)))?,
         };
         Some(self.real(angle))
     }

@@ -20,8 +20,10 @@ use super::lex::{Kind, Token, tokens};
 use super::syntax::{Expr, Relation, SetOperator, Side};
 use super::unit;
 
-/// Trees deeper than this are not parsed.
+/// Answers nested deeper than this are not parsed.
 const MAX_DEPTH: usize = 48;
+/// Trees of more levels are no answers: 1/2/3/4/…
+const MAX_LEVELS: usize = 128;
 
 /// How commas between digits are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +46,8 @@ pub(super) fn parse(text: &str, commas: Commas) -> Option<Expr> {
         commas,
     };
     let answer = parser.answer()?;
-    (parser.at == parser.tokens.len()).then_some(answer)
+    let whole = parser.at == parser.tokens.len();
+    (whole && answer.depth() <= MAX_LEVELS).then_some(answer)
 }
 
 /// Without what ends a sentence.

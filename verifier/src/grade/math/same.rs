@@ -459,49 +459,22 @@ fn variants(expr: &Expr) -> Option<Expr> {
                     upper == (side == Side::PlusMinus)
                 })
             });
-            Some(Expr::List(all.collect()))
+            // In a union or a matrix a sign is no list of values.
+            let all: Vec<Expr> = all.collect();
+            let chosen = all.iter().all(|one| count(one) == 0);
+            chosen.then_some(Expr::List(all))
         }
-    }
-}
-
-fn parts(expr: &Expr) -> Vec<&Expr> {
-    match expr {
-        Expr::Sum(all)
-        | Expr::Product(all)
-        | Expr::List(all)
-        | Expr::Set(all)
-        | Expr::Tuple(_, all, _)
-        | Expr::Call(_, all)
-        | Expr::Apply(_, all)
-        | Expr::Relation(all, _)
-        | Expr::Ratio(all) => all.iter().collect(),
-        Expr::Quotient(a, b) | Expr::Power(a, b) | Expr::Root(a, b) | Expr::Combine(a, _, b) => {
-            vec![a, b]
-        }
-        Expr::Negative(inner)
-        | Expr::Degrees(inner)
-        | Expr::Percent(inner)
-        | Expr::PlusMinus(_, inner)
-        | Expr::Quantity(inner, _)
-        | Expr::Money(_, inner)
-        | Expr::Mixed(_, inner) => vec![inner],
-        Expr::Matrix(_, rows) => rows.iter().flatten().collect(),
-        Expr::Number(_)
-        | Expr::Symbol(_)
-        | Expr::Constant(_)
-        | Expr::Based(..)
-        | Expr::Words(_) => Vec::new(),
     }
 }
 
 /// Signs of ± and ∓.
 fn count(expr: &Expr) -> usize {
     usize::from(matches!(expr, Expr::PlusMinus(..)))
-        + parts(expr).into_iter().map(count).sum::<usize>()
+        + expr.parts().into_iter().map(count).sum::<usize>()
 }
 
 fn has_lower(expr: &Expr) -> bool {
-    matches!(expr, Expr::PlusMinus(Side::MinusPlus, _)) || parts(expr).into_iter().any(has_lower)
+    matches!(expr, Expr::PlusMinus(Side::MinusPlus, _)) || expr.parts().into_iter().any(has_lower)
 }
 
 /// The expression with each sign chosen: true keeps plus.

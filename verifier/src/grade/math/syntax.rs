@@ -168,3 +168,44 @@ impl Function {
         })
     }
 }
+
+impl Expr {
+    /// What it is made of.
+    pub(super) fn parts(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Sum(all)
+            | Expr::Product(all)
+            | Expr::List(all)
+            | Expr::Set(all)
+            | Expr::Tuple(_, all, _)
+            | Expr::Call(_, all)
+            | Expr::Apply(_, all)
+            | Expr::Relation(all, _)
+            | Expr::Ratio(all) => all.iter().collect(),
+            Expr::Quotient(a, b)
+            | Expr::Power(a, b)
+            | Expr::Root(a, b)
+            | Expr::Combine(a, _, b) => {
+                vec![a, b]
+            }
+            Expr::Negative(inner)
+            | Expr::Degrees(inner)
+            | Expr::Percent(inner)
+            | Expr::PlusMinus(_, inner)
+            | Expr::Quantity(inner, _)
+            | Expr::Money(_, inner)
+            | Expr::Mixed(_, inner) => vec![inner],
+            Expr::Matrix(_, rows) => rows.iter().flatten().collect(),
+            Expr::Number(_)
+            | Expr::Symbol(_)
+            | Expr::Constant(_)
+            | Expr::Based(..)
+            | Expr::Words(_) => Vec::new(),
+        }
+    }
+
+    /// Levels of parts within parts.
+    pub(super) fn depth(&self) -> usize {
+        1 + self.parts().into_iter().map(Expr::depth).max().unwrap_or(0)
+    }
+}

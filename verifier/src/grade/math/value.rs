@@ -7,10 +7,10 @@ use num_rational::BigRational;
 use super::exact::rational;
 use super::modular::{Field, Missing, PRIMES};
 use super::numeric::{self, Point};
-use super::syntax::{Constant, Expr};
+use super::syntax::{Constant, Expr, Function};
 
-/// Functions and roots that one comparison computes to many digits, at most.
-const BUDGET: u32 = 600;
+/// What one comparison computes to many digits, at most, as [`cost`] counts it: some 20 ms of a slow core.
+const BUDGET: u32 = 160;
 /// Points at which a numeric identity must hold, and how many are tried.
 const POINTS: u64 = 4;
 const TRIES: u64 = 12;
@@ -172,15 +172,32 @@ fn infinity(expr: &Expr) -> Option<bool> {
     }
 }
 
-/// How many functions and roots it has, with a hundredth for everything else.
+/// What it costs to compute: 4 for a function, 8 for two or for a root, 1 for everything else.
 fn cost(expr: &Expr) -> u32 {
     let parts = |parts: &[Expr]| parts.iter().map(cost).fold(0, u32::saturating_add);
     match expr {
-        Expr::Call(_, arguments) => parts(arguments).saturating_add(4),
-        Expr::Root(_, inner) => cost(inner) + 1,
+        Expr::Call(function, arguments) => {
+            let twice = matches!(
+                function,
+                Function::Tan
+                    | Function::Arcsin
+                    | Function::Arccos
+                    | Function::Arctan
+                    | Function::Cot
+                    | Function::Log
+                    | Function::Sinh
+                    | Function::Cosh
+                    | Function::Tanh
+            );
+            parts(arguments).saturating_add(if twice { 8 } else { 4 })
+        }
+        // A root of what is not a positive number is a logarithm and an exponential.
+        Expr::Root(_, inner) if rational(inner).is_some() => 2,
+        Expr::Root(_, inner) => cost(inner).saturating_add(8),
         Expr::Power(base, power) => {
             let plain = rational(power).is_some_and(|power: BigRational| power.is_integer());
-            cost(base) + cost(power) + if plain { 1 } else { 4 }
+            let own = if plain { 1 } else { 8 };
+            cost(base).saturating_add(cost(power)).saturating_add(own)
         }
         Expr::Sum(all) | Expr::Product(all) => parts(all),
         Expr::Negative(inner) | Expr::Degrees(inner) | Expr::Percent(inner) => cost(inner) + 1,
