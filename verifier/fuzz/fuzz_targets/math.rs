@@ -1,0 +1,40 @@
+//! Two answers made of what answers are made of, compared both ways.
+//!
+//! ```sh
+//! cargo install cargo-fuzz
+//! cd verifier && cargo fuzz run math -- -max_len=160 -timeout=5
+//! ```
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use verifier::grade::math::{Comparison, Policy, Settings, compare, grade};
+
+/// Where one answer ends and the other begins.
+const NEXT: u8 = 255;
+
+const PIECES: &[&str] = &[
+    "0", "1", "2", "3", "7", "10", "12", "100", "1000", "99999999999", "0.5", ".5", "0.333", "x", "y", "n", "a", "b", "e", "i", "\\pi", "\\infty", "+", "-", "*", "/",
+    "^", "_", "=", "<", ">", "\\le", "\\ge", "\\ne", "\\in", "\\pm", "\\mp", "(", ")", "[", "]", "{", "}", "\\{", "\\}", "|", ",", ";", ":", "!", "%", "\\%", "\\$",
+    "^\\circ", "'", "\\frac", "\\frac{", "\\sqrt", "\\sqrt[3]", "\\sqrt{", "\\sin", "\\cos", "\\tan", "\\arcsin", "\\arctan", "\\ln", "\\log", "\\log_2", "\\exp", "e^",
+    "2^", "10^", "\\binom", "\\gcd", "\\max", "\\lfloor", "\\rfloor", "\\left", "\\right", "\\cup", "\\cap", "\\setminus", "\\mathbb{R}", "\\text{ cm}", "\\text{ m}",
+    "\\text{and}", "\\text{or}", "\\text{east}", "\\text{ p.m.}", " ", "\\begin{pmatrix}", "\\end{pmatrix}", "&", "\\\\", "\\overline{3}", "f(", "\\cdot", "\\times",
+    "\\div", "}{", "^{", "_{", "½", "√", "π", "\\boxed{", "million", "dollars", "\\choose", "\\approx", "\\emptyset", "_8", "PM",
+];
+
+fn text(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| PIECES[usize::from(*byte) % PIECES.len()]).collect()
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let middle = bytes.iter().position(|byte| *byte == NEXT).unwrap_or(bytes.len() / 2);
+    let (right, given) = (text(&bytes[..middle]), text(&bytes[middle..]));
+    let one = compare(&right, &given, Policy::Lenient);
+    assert_eq!(one, compare(&right, &given, Policy::Lenient), "a verdict is a function of the answers");
+    let other = compare(&right, &given, Policy::Standard);
+    assert!(
+        !matches!(other, Comparison::Same(_)) || matches!(one, Comparison::Same(_)),
+        "the standard policy accepts nothing that the lenient one refuses"
+    );
+    let _ = compare(&right, &given, Policy::Strict);
+    let _ = grade(&right, &given, Settings::default());
+});
