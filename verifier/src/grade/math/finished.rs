@@ -7,7 +7,7 @@ use num_traits::One as _;
 
 use super::Rule;
 use super::exact::rational;
-use super::syntax::{Expr, Function};
+use super::syntax::{Expr, Function, Relation};
 
 /// Whether `given`, which equals `right` by a rule, is worked out as far as `right` is.
 pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr) -> bool {
@@ -56,17 +56,21 @@ pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr) -> bool {
     }
 }
 
-/// Without units and names.
+/// Without units and names, and the last of several that are equal.
 fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Quantity(inner, _)
         | Expr::Money(_, inner)
         | Expr::Degrees(inner)
         | Expr::Percent(inner) => bare(inner),
-        Expr::Relation(parts, _) => match parts.as_slice() {
-            [Expr::Symbol(_), value] => bare(value),
-            _ => expr,
-        },
+        // 27 + 45 = 72 says 72 in the end.
+        Expr::Relation(parts, relations)
+            if relations
+                .iter()
+                .all(|relation| *relation == Relation::Equal) =>
+        {
+            parts.last().map_or(expr, bare)
+        }
         other => other,
     }
 }

@@ -1,5 +1,7 @@
 //! Whether two parsed answers are the same: by the kind of thing that they are.
 
+use std::borrow::Cow;
+
 use num_bigint::BigInt;
 use num_rational::BigRational;
 
@@ -29,8 +31,8 @@ impl From<Same> for Rule {
 
 /// The rule by which `given` is `right`.
 pub(super) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
-    let (right, given) = (&variants(right)?, &variants(given)?);
-    let (right, given) = (&chained(judge, right), &chained(judge, given));
+    let (right, given) = (variants(right)?, variants(given)?);
+    let (right, given) = (chained(judge, &right), chained(judge, &given));
     if let (Expr::Relation(parts, relations), Expr::Relation(others, other_relations)) =
         (right, given)
     {
@@ -278,25 +280,25 @@ fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
 }
 
 /// The last of several equal values: ½ = 0.5 says ½.
-fn chained(judge: &Judge, expr: &Expr) -> Expr {
+fn chained<'a>(judge: &Judge, expr: &'a Expr) -> &'a Expr {
     if let Expr::Relation(parts, relations) = expr
         && relations
             .iter()
             .all(|relation| *relation == Relation::Equal)
         && let Some((last, before)) = parts.split_last()
         && before.iter().all(|part| {
-            judge.real(&bare(part)).is_some() && judge.same(&bare(part), &bare(last)).is_some()
+            judge.real(bare(part)).is_some() && judge.same(bare(part), bare(last)).is_some()
         })
     {
-        return last.clone();
+        return last;
     }
-    expr.clone()
+    expr
 }
 
-fn bare(expr: &Expr) -> Expr {
+fn bare(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Money(_, inner) | Expr::Quantity(inner, _) => (**inner).clone(),
-        other => other.clone(),
+        Expr::Money(_, inner) | Expr::Quantity(inner, _) => inner,
+        other => other,
     }
 }
 
@@ -354,30 +356,26 @@ fn apart(a: &Measure, b: &Measure) -> bool {
 }
 
 /// A value, and the unit that stands beside it.
-fn measured(expr: &Expr) -> (Expr, Option<Measure>) {
+fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
     match expr {
-        Expr::Negative(inner) => {
-            let (inner, of) = measured(inner);
-            (Expr::Negative(Box::new(inner)), of)
-        }
-        Expr::Money(sign, inner) => match &**inner {
-            Expr::Quantity(amount, words) => {
-                let (amount, _) = measured(&Expr::Quantity(amount.clone(), words.clone()));
-                (amount, Some(unit::money(*sign)))
-            }
-            amount => (amount.clone(), Some(unit::money(*sign))),
+        Expr::Negative(inner) => match measured(inner) {
+            (_, None) => (Cow::Borrowed(expr), None),
+            (inner, of) => (Cow::Owned(Expr::Negative(Box::new(inner.into_owned()))), of),
         },
-        Expr::Degrees(inner) => ((**inner).clone(), Some(Measure::Degrees)),
-        Expr::Percent(inner) => ((**inner).clone(), Some(Measure::Percent)),
+        // $3 million, $5 dollars.
+        Expr::Money(sign, inner) => (measured(inner).0, Some(unit::money(*sign))),
+        Expr::Degrees(inner) => (Cow::Borrowed(inner), Some(Measure::Degrees)),
+        Expr::Percent(inner) => (Cow::Borrowed(inner), Some(Measure::Percent)),
         Expr::Quantity(inner, words) => match (measure(words), measured(inner)) {
             (Measure::Scale(size), (amount, of)) => {
-                (Expr::Product(vec![amount, Expr::Number(size)]), of)
+                let product = vec![amount.into_owned(), Expr::Number(size)];
+                (Cow::Owned(Expr::Product(product)), of)
             }
             (of, (amount, None)) => (amount, Some(of)),
-            // $5 dollars, 90° degrees.
+            // 90° degrees.
             (_, (amount, of)) => (amount, of),
         },
-        other => (other.clone(), None),
+        other => (Cow::Borrowed(other), None),
     }
 }
 
@@ -403,16 +401,20 @@ fn ratio(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
 }
 
 /// The values that the signs of ± stand for, as a list.
-fn variants(expr: &Expr) -> Option<Expr> {
-    let signs = count(expr);
-    if signs == 0 {
-        return Some(expr.clone());
+fn variants(expr: &Expr) -> Option<Cow<'_, Expr>> {
+    match count(expr) {
+        0 => Some(Cow::Borrowed(expr)),
+        signs => spread(expr, signs).map(Cow::Owned),
     }
+}
+
+/// The same, where there are some signs.
+fn spread(expr: &Expr, signs: usize) -> Option<Expr> {
     match expr {
         Expr::List(items) | Expr::Set(items) => {
             let mut all = Vec::new();
             for item in items {
-                match variants(item)? {
+                match variants(item)?.into_owned() {
                     Expr::List(more) => all.extend(more),
                     one => all.push(one),
                 }
@@ -428,7 +430,7 @@ fn variants(expr: &Expr) -> Option<Expr> {
             else {
                 return None;
             };
-            match (count(name), variants(value)?) {
+            match (count(name), variants(value)?.into_owned()) {
                 (0, Expr::List(values)) => Some(Expr::List(
                     values
                         .into_iter()
