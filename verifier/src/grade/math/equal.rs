@@ -155,11 +155,11 @@ fn readings(text: &str) -> Vec<Expr> {
 
 /// Whether both have the same tokens, and some.
 fn same_text(right: &str, given: &str) -> bool {
-    match (tokens(right.trim()), tokens(given.trim())) {
+    match (tokens(right), tokens(given)) {
         (Some(right), Some(given)) => {
             let kinds = right.iter().map(|token| token.kind);
             !right.is_empty() && kinds.eq(given.iter().map(|token| token.kind))
         }
-        _ => right.trim() == given.trim(),
+        _ => right == given,
     }
 }

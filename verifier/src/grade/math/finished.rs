@@ -11,11 +11,11 @@ use super::syntax::{Expr, Function, Relation};
 
 /// Whether `given`, which equals `right` by a rule, is worked out as far as `right` is.
 pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr) -> bool {
-    if matches!(
-        rule,
-        Rule::Words | Rule::Relation | Rule::Set | Rule::Base | Rule::Text
-    ) {
-        return true;
+    match rule {
+        Rule::Base | Rule::Text => return true,
+        // x = 27 + 45 is no more done than 27 + 45.
+        Rule::Words | Rule::Relation | Rule::Set => return undone(given) <= undone(right),
+        _ => {}
     }
     match (right, given) {
         (
@@ -106,11 +106,15 @@ fn is_ten(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(ten) if *ten == BigRational::from_integer(10.into()))
 }
 
-/// 12/4, which is 3.
+/// 12/4 and 12:4, which are 3.
 fn is_whole_quotient(expr: &Expr) -> bool {
     match expr {
         Expr::Negative(inner) => is_whole_quotient(inner),
         Expr::Quotient(..) => rational(expr).is_some_and(|value| value.is_integer()),
+        Expr::Ratio(parts) => match parts.as_slice() {
+            [a, b] => is_whole_quotient(&Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()))),
+            _ => false,
+        },
         _ => false,
     }
 }

@@ -260,7 +260,6 @@ impl<'a> Lexer<'a> {
                     self.argument();
                 }
                 "boxed" | "fbox" | "displaylimits" => {}
-                "limsup" => self.push(Kind::Command("limsup")),
                 _ => self.push(Kind::Command(synonym(name))),
             }
         }

@@ -338,7 +338,7 @@ impl<'a> Parser<'a> {
                     self.at += 1;
                     let below = self.operand()?;
                     let above = product(std::mem::take(&mut factors));
-                    factors.push(mixed_or(above, below));
+                    factors.push(Expr::Quotient(Box::new(above), Box::new(below)));
                 }
                 Some(next) if self.begins_factor(next) => {
                     let spaced = self.spaced();
@@ -532,11 +532,6 @@ fn mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
             Box::new(fraction.clone()),
         )
     })
-}
-
-/// A quotient.
-fn mixed_or(above: Expr, below: Expr) -> Expr {
-    Expr::Quotient(Box::new(above), Box::new(below))
 }
 
 #[cfg(test)]

@@ -160,7 +160,6 @@ impl<'a> Parser<'a> {
                 let digits = self.literal_before(start)?;
                 based(&digits, &index)
             }
-            Expr::Product(_) | Expr::Words(_) => None,
             _ => None,
         }
     }
