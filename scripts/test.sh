@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with what was skipped, and why.
-# Fetches a 98 MB model and a 50 MB Python for the sandbox into the cache folder ($RAPID_HOME) the first time.
+# Fetches a 98 MB model and a 50 MB Python for the sandbox into the cache folder ($RAPID_HOME) the first time, and a 180 MB Lean into /tmp.
+# With --lean, the tests of Lean proofs alone and all of them, about an hour, which ends in sandboxes/lean/RESULTS.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -52,6 +53,24 @@ if bash scripts/docker.sh | tee "$target/docker.log"; then
   export RAPID_TEST_DOCKER=required
 else
   skip "whatever needs Docker: $(tail -n 1 "$target/docker.log")"
+fi
+
+step "Lean"
+if lean=$(bash scripts/lean.sh); then
+  RAPID_TEST_LEAN=$(tail -n 1 <<<"$lean")
+  export RAPID_TEST_LEAN
+else
+  skip "real Lean: $(tail -n 1 <<<"$lean")"
+fi
+if [ "${1:-}" = --lean ]; then
+  results=$root/sandboxes/lean/RESULTS.md
+  table=$target/lean-results.md
+  RAPID_TEST_LEAN_ALL=1 RAPID_TEST_LEAN_RESULTS=$(realpath -m "$table") cargo test --release --locked -p verifier --test lean -- --nocapture
+  sed '/^| theorem/,$d' "$results" >"$table.whole"
+  cat "$table" >>"$table.whole"
+  mv "$table.whole" "$results"
+  printf '\n== %s is written\n' "$results"
+  exit
 fi
 
 step "lints"

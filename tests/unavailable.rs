@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tests::artifacts;
-use tests::programs::{Verifier, rapid_verifier, run};
+use tests::programs::{Verifier, rapid, rapid_verifier, run};
 
 const RIGHT: &str = "def double(n):\n    return 2 * n\n";
 
@@ -88,6 +88,50 @@ fn a_docker_engine_that_does_not_answer_is_named() {
         ..Fault::default()
     }
     .is_named();
+}
+
+#[test]
+fn without_lean_no_proof_is_wrong_and_no_training_begins() {
+    let Some(_) = artifacts::model() else { return };
+    let verifier = Verifier::start(&["--set", "code.sandbox=none"]);
+    let remedy = "sandboxes/lean/README.md";
+    let item = json!({"id": "a", "task": "starter-lean/sum_comm", "prompt": "", "completion": "exact Nat.add_comm a b"});
+    let body = json!({ "items": [item] }).to_string();
+    let result = verifier
+        .request("POST", "/v1/verify", body.as_bytes())
+        .json()["results"][0]
+        .clone();
+    assert_eq!(
+        (&result["verdict"], &result["reward"], &result["retryable"]),
+        (&json!("unavailable"), &Value::Null, &json!(false))
+    );
+    assert!(
+        result["detail"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains(remedy),
+        "{result}"
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let run_folder = folder.path().join("run");
+    let mut train = rapid([
+        "train",
+        "--recipe",
+        "quickstart",
+        "--device",
+        "cpu",
+        "--set",
+        "data.dataset=starter-lean",
+        "--set",
+        "data.template=lean4",
+        "--verifier",
+    ]);
+    train.arg(verifier.url()).arg("--out").arg(&run_folder);
+    let said = run(&mut train).failure(1);
+    assert!(said.contains(remedy) && said.contains("lean"), "{said}");
+    let metrics = std::fs::read_to_string(run_folder.join("metrics.jsonl")).unwrap_or_default();
+    assert_eq!(metrics, "", "nothing was trained");
 }
 
 #[test]

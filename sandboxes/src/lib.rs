@@ -1,6 +1,7 @@
 //! Runs untrusted programs. Knows neither tasks nor rewards: programs and encoded values in, encoded values out.
 
 pub mod docker;
+pub mod lean;
 mod protocol;
 pub mod sandbox;
 pub mod wasm;

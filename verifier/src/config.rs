@@ -9,7 +9,7 @@ use sandboxes::Limits;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::grade::math;
+use crate::grade::{lean, math};
 use crate::registry::nearest;
 use keys::{check_keys, insert, parse_value};
 
@@ -39,6 +39,8 @@ pub struct Config {
     pub code: CodeConfig,
     /// Containers, where `code.sandbox` is `docker`.
     pub docker: DockerConfig,
+    /// Proofs.
+    pub lean: lean::Settings,
 }
 
 /// What one request may hold.
@@ -126,6 +128,7 @@ impl Default for Config {
             math: math::Settings::default(),
             code: CodeConfig::default(),
             docker: DockerConfig::default(),
+            lean: lean::Settings::default(),
         }
     }
 }
@@ -292,6 +295,22 @@ impl Config {
         if self.docker.containers == 1 {
             return fault("docker.containers", "must be 2 at least, as a task with test code takes two at once; 0 chooses by the number of workers".to_owned());
         }
+        if self.lean.project.is_some() && !self.lean.command.is_empty() {
+            return fault(
+                "lean.command",
+                "is for a Lean that is no project's; give it or lean.project, not both".to_owned(),
+            );
+        }
+        for (key, value) in [
+            ("lean.seconds", self.lean.seconds),
+            ("lean.start_seconds", self.lean.start_seconds),
+            ("lean.memory_mib", self.lean.memory_mib),
+            ("lean.uses", u64::from(self.lean.uses)),
+        ] {
+            if value == 0 {
+                return fault(key, "must be 1 at least".to_owned());
+            }
+        }
         Ok(self)
     }
 
@@ -362,6 +381,9 @@ mod tests {
             "[math]\nextraction = \"some\"",
             "[code]\nfuel = 0",
             "[docker]\ncontainers = 1",
+            "[lean]\nseconds = 0",
+            "[lean]\nproject = \"p\"\ncommand = [\"lean\"]",
+            "[lean]\nbackend = \"coq\"",
             "listen = \"everywhere\"",
             "= 1",
         ] {

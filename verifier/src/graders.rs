@@ -1,18 +1,22 @@
 //! The graders of one service: which can judge now, and why the others cannot.
 
+mod slot;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use datasets::{CodeTask, CodeTest, Compare, TaskSpec, Value};
 use sandboxes::wasm::WasmSandbox;
-use sandboxes::{Limits, Sandbox, SandboxError};
+use sandboxes::{Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
 use crate::cache::{Disk, Key, KeyWriter};
+use crate::grade::Grading;
 use crate::grade::code::{self, CodeGrader, Extent};
+use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
-use crate::grade::{Grading, lean};
 use crate::registry::{Known, grader};
+use slot::Slot;
 
 /// Opens the sandbox: slow the first time, so that it happens beside the service.
 pub type OpenSandbox = Box<dyn FnOnce() -> Result<Arc<dyn Sandbox>, SandboxError> + Send>;
@@ -22,6 +26,10 @@ pub type OpenSandbox = Box<dyn FnOnce() -> Result<Arc<dyn Sandbox>, SandboxError
 pub struct GraderSettings {
     /// How answers to math problems are found and compared.
     pub math: math::Settings,
+    /// How Lean is run.
+    pub lean: lean::Settings,
+    /// Proofs that are judged at a time.
+    pub workers: usize,
     /// What a program may use.
     pub limits: Limits,
     /// Bytes of expected values kept in memory.
@@ -37,14 +45,9 @@ pub const NAMES: [&str; 3] = ["math", "code", "lean"];
 pub struct Graders {
     settings: GraderSettings,
     disk: Option<Arc<Disk>>,
-    code: RwLock<Slot>,
+    code: Slot<CodeGrader>,
+    lean: Slot<LeanGrader>,
     math: RwLock<(GraderState, Option<String>)>,
-}
-
-enum Slot {
-    Preparing,
-    Ready(Arc<CodeGrader>),
-    Unavailable(String),
 }
 
 impl Graders {
@@ -54,7 +57,8 @@ impl Graders {
         Graders {
             settings,
             disk,
-            code: RwLock::new(Slot::Preparing),
+            code: Slot::new("the sandbox"),
+            lean: Slot::new("Lean"),
             math: RwLock::new((GraderState::Preparing, None)),
         }
     }
@@ -66,25 +70,36 @@ impl Graders {
             Err(reason) => (GraderState::Unavailable, Some(reason)),
         };
         *self.math.write().unwrap_or_else(PoisonError::into_inner) = math;
-        let slot = match open() {
-            Ok(sandbox) => {
-                let grader = CodeGrader::new(
-                    sandbox,
-                    self.settings.limits,
-                    self.settings.expected_bytes,
-                    self.disk.clone(),
-                );
-                match try_code(&grader) {
-                    Ok(()) => Slot::Ready(Arc::new(grader)),
-                    Err(reason) => Slot::Unavailable(reason),
-                }
+        std::thread::scope(|scope| {
+            // Reading Mathlib takes as long as making a sandbox.
+            scope.spawn(|| self.lean.settle(self.prepare_lean()));
+            let code = self.prepare_code(open);
+            if let Err(reason) = &code {
+                tracing::warn!("code cannot be judged: {reason}");
             }
-            Err(error) => Slot::Unavailable(error.to_string()),
-        };
-        if let Slot::Unavailable(reason) = &slot {
-            tracing::warn!("code cannot be judged: {reason}");
-        }
-        *self.code.write().unwrap_or_else(PoisonError::into_inner) = slot;
+            self.code.settle(code);
+        });
+    }
+
+    fn prepare_code(&self, open: OpenSandbox) -> Result<CodeGrader, String> {
+        let sandbox = open().map_err(|error| error.to_string())?;
+        let GraderSettings {
+            limits,
+            expected_bytes,
+            ..
+        } = self.settings;
+        let grader = CodeGrader::new(sandbox, limits, expected_bytes, self.disk.clone());
+        try_code(&grader)?;
+        Ok(grader)
+    }
+
+    fn prepare_lean(&self) -> Result<LeanGrader, String> {
+        let grader = LeanGrader::open(&self.settings.lean, self.settings.workers)
+            .inspect_err(|reason| tracing::info!("proofs cannot be judged: {reason}"))?;
+        grader
+            .try_out()
+            .inspect_err(|reason| tracing::warn!("proofs cannot be judged: {reason}"))?;
+        Ok(grader)
     }
 
     /// The verdict on a completion. Blocks for as long as the grader works.
@@ -92,15 +107,18 @@ impl Graders {
     pub fn grade(&self, spec: &TaskSpec, completion: &str, extent: Extent) -> Grading {
         match spec {
             TaskSpec::Math(task) => math::grade(&task.answer, completion, self.settings.math),
-            TaskSpec::Code(task) => match self.code() {
+            TaskSpec::Code(task) => match self.code.grader() {
                 Ok(grader) => grader.grade(task, completion, extent),
                 Err(unavailable) => *unavailable,
             },
-            TaskSpec::Lean(_) => lean::grade(),
+            TaskSpec::Lean(task) => match self.lean.grader() {
+                Ok(grader) => grader.grade(task, completion),
+                Err(unavailable) => *unavailable,
+            },
         }
     }
 
-    /// The same verdict, or `None` where a program is not over after a small part of what it may use.
+    /// The same verdict, or `None` where it is not to be had soon: of a proof, and of a program that is not over after a small part of what it may use.
     #[must_use]
     pub fn grade_briefly(
         &self,
@@ -108,9 +126,13 @@ impl Graders {
         completion: &str,
         extent: Extent,
     ) -> Option<Grading> {
-        match (spec, self.code()) {
-            (TaskSpec::Code(task), Ok(grader)) => grader.grade_briefly(task, completion, extent),
-            _ => Some(self.grade(spec, completion, extent)),
+        match spec {
+            TaskSpec::Math(_) => Some(self.grade(spec, completion, extent)),
+            TaskSpec::Code(task) => match self.code.grader() {
+                Ok(grader) => grader.grade_briefly(task, completion, extent),
+                Err(unavailable) => Some(*unavailable),
+            },
+            TaskSpec::Lean(_) => None,
         }
     }
 
@@ -119,19 +141,8 @@ impl Graders {
     pub fn refusal(&self, spec: &TaskSpec) -> Option<Grading> {
         match spec {
             TaskSpec::Math(_) => None,
-            TaskSpec::Code(_) => self.code().err().map(|unavailable| *unavailable),
-            TaskSpec::Lean(_) => Some(lean::grade()),
-        }
-    }
-
-    fn code(&self) -> Result<Arc<CodeGrader>, Box<Grading>> {
-        match &*self.code.read().unwrap_or_else(PoisonError::into_inner) {
-            Slot::Ready(grader) => Ok(Arc::clone(grader)),
-            Slot::Preparing => Err(Box::new(Grading::unavailable(
-                "the sandbox is still being prepared; ask again when /readyz answers 200",
-                true,
-            ))),
-            Slot::Unavailable(reason) => Err(Box::new(Grading::unavailable(reason, false))),
+            TaskSpec::Code(_) => self.code.grader().err().map(|unavailable| *unavailable),
+            TaskSpec::Lean(_) => self.lean.grader().err().map(|unavailable| *unavailable),
         }
     }
 
@@ -143,9 +154,14 @@ impl Graders {
             .field(grader(&task.spec));
         let writer = match &task.spec {
             TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
-            TaskSpec::Lean(_) => writer.field(lean::VERSION),
+            TaskSpec::Lean(_) => {
+                let lean = self.lean.grader().ok();
+                let identity = lean.as_ref().map(|grader| &grader.identity);
+                let writer = writer.field(lean::VERSION);
+                by_identity(writer, identity)
+            }
             TaskSpec::Code(_) => {
-                let code = self.code().ok();
+                let code = self.code.grader().ok();
                 let identity = code.as_ref().map(|grader| grader.sandbox().identity());
                 let Limits {
                     fuel,
@@ -154,10 +170,7 @@ impl Graders {
                     value,
                     backstop: _,
                 } = self.settings.limits;
-                writer
-                    .field(code::VERSION)
-                    .field(identity.map_or("", |identity| identity.backend.as_str()))
-                    .field(identity.map_or("", |identity| identity.digest.as_str()))
+                by_identity(writer.field(code::VERSION), identity)
                     .field(fuel.to_le_bytes())
                     .field(memory.to_le_bytes())
                     .field((output as u64).to_le_bytes())
@@ -201,32 +214,12 @@ impl Graders {
             policy: Some(self.settings.math.name()),
             ..blank("math", math::VERSION)
         };
-        let code = blank("code", code::VERSION);
-        let code = match &*self.code.read().unwrap_or_else(PoisonError::into_inner) {
-            Slot::Preparing => GraderInfo {
-                state: GraderState::Preparing,
-                reason: Some("the sandbox is being prepared".to_owned()),
-                ..code
-            },
-            Slot::Unavailable(reason) => GraderInfo {
-                reason: Some(reason.clone()),
-                ..code
-            },
-            Slot::Ready(grader) => {
-                let identity = grader.sandbox().identity();
-                GraderInfo {
-                    state: GraderState::Ready,
-                    backend: Some(identity.backend.clone()),
-                    interpreter: Some(identity.interpreter.clone()),
-                    digest: Some(identity.digest.clone()),
-                    ..code
-                }
-            }
-        };
-        let lean = GraderInfo {
-            reason: Some(lean::REASON.to_owned()),
-            ..blank("lean", lean::VERSION)
-        };
+        let code = self.code.info(blank("code", code::VERSION), |grader| {
+            grader.sandbox().identity()
+        });
+        let lean = self
+            .lean
+            .info(blank("lean", lean::VERSION), |grader| &grader.identity);
         vec![math, code, lean]
     }
 
@@ -239,6 +232,12 @@ impl Graders {
             GraderState::Unavailable => !grader.required,
         })
     }
+}
+
+fn by_identity(writer: KeyWriter, identity: Option<&Identity>) -> KeyWriter {
+    writer
+        .field(identity.map_or("", |identity| identity.backend.as_str()))
+        .field(identity.map_or("", |identity| identity.digest.as_str()))
 }
 
 fn try_math(settings: math::Settings) -> Result<(), String> {

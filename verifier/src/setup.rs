@@ -80,6 +80,8 @@ pub fn with_registry(
         token,
         graders: GraderSettings {
             math: config.math,
+            lean: config.lean.clone(),
+            workers: workers(config),
             limits: config.sandbox_limits(),
             expected_bytes: config.cache.expected_bytes,
             require: config.require.clone(),

@@ -17,8 +17,9 @@ use super::{ConfigArgs, prepare};
   rapid-verifier doctor
   rapid-verifier doctor --data-dir data --json
   rapid-verifier doctor --set code.sandbox=docker
+  rapid-verifier doctor --set lean.project=sandboxes/lean
 
-Exits 0 where math and code can be judged, 1 where not.")]
+Exits 0 where math and code can be judged, and proofs where Lean is configured; 1 where not.")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
@@ -90,9 +91,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             );
         }
     }
+    // Lean is for those who have set it up.
+    let lean = config.lean.project.is_some() || !config.lean.command.is_empty();
     let usable = graders
         .iter()
-        .filter(|grader| grader.name != "lean")
+        .filter(|grader| lean || grader.name != "lean")
         .all(|grader| grader.state == GraderState::Ready);
     Ok(if usable {
         ExitCode::SUCCESS

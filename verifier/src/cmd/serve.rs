@@ -19,10 +19,12 @@ use super::{ConfigArgs, prepare, usage};
   rapid-verifier serve --listen 0.0.0.0:8700 --token-file token --require math,code
   rapid-verifier serve --config verifier.toml --set limits.items=100
   rapid-verifier serve --set code.sandbox=docker      programs in containers; sandboxes/docker makes the image
+  rapid-verifier serve --set lean.project=sandboxes/lean      proofs, once that project is built
 
 Keys of the configuration: listen, data_dir, datasets, workers, require, token_file, limits.{body_bytes, items, queue},
 cache.{dir, disk, memory_bytes, expected_bytes}, math.{extraction, policy}, code.{sandbox, dir, fuel, memory_bytes, value_bytes, backstop_seconds},
-docker.{host, image, runtime, containers}")]
+docker.{host, image, runtime, containers}, lean.{project, backend, command, env, dir, revision, headers, axioms, checker, jail, seconds, start_seconds,
+memory_mib, processes, uses}")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,

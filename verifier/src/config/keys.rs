@@ -6,7 +6,7 @@ use super::ConfigError;
 use crate::registry::nearest;
 
 /// Every key, as `--set` writes it.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 40] = [
     "listen",
     "data_dir",
     "datasets",
@@ -32,6 +32,21 @@ const KEYS: [&str; 25] = [
     "docker.image",
     "docker.runtime",
     "docker.containers",
+    "lean.project",
+    "lean.backend",
+    "lean.command",
+    "lean.env",
+    "lean.dir",
+    "lean.revision",
+    "lean.headers",
+    "lean.axioms",
+    "lean.checker",
+    "lean.jail",
+    "lean.seconds",
+    "lean.start_seconds",
+    "lean.memory_mib",
+    "lean.processes",
+    "lean.uses",
 ];
 
 pub(super) fn check_keys(table: &Table, prefix: &str, place: &str) -> Result<(), ConfigError> {
@@ -100,7 +115,9 @@ mod tests {
         fn keys(table: &Table, prefix: &str, found: &mut Vec<String>) {
             for (key, value) in table {
                 match value {
-                    Value::Table(inner) => keys(inner, &format!("{prefix}{key}."), found),
+                    Value::Table(inner) if key != "env" => {
+                        keys(inner, &format!("{prefix}{key}."), found);
+                    }
                     _ => found.push(format!("{prefix}{key}")),
                 }
             }
@@ -114,6 +131,8 @@ mod tests {
         config.code.dir = Some("s".into());
         config.docker.host = Some("unix:///h".to_owned());
         config.docker.runtime = Some("r".to_owned());
+        config.lean.project = Some("p".into());
+        config.lean.dir = Some("d".into());
         let mut found = Vec::new();
         keys(&Table::try_from(config).unwrap(), "", &mut found);
         let mut known = KEYS.map(str::to_owned).to_vec();

@@ -28,7 +28,7 @@ pub struct Question {
 impl Question {
     /// Whether judging it takes more than microseconds.
     pub(super) fn heavy(&self) -> bool {
-        matches!(self.task.spec, TaskSpec::Code(_))
+        !matches!(self.task.spec, TaskSpec::Math(_))
     }
 }
 

@@ -28,6 +28,8 @@ fn settings() -> Settings {
         cache_bytes: 1 << 20,
         token: None,
         graders: GraderSettings {
+            lean: crate::grade::lean::Settings::default(),
+            workers: 1,
             math: math::Settings::default(),
             limits: Limits::default(),
             expected_bytes: 1 << 20,

@@ -1,0 +1,273 @@
+//! A process with all that it starts: bounded in time, memory and output, and gone at the end.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use super::LeanError;
+
+/// Bytes of output that are read for one file.
+pub(super) const MAX_OUTPUT: usize = 8 << 20;
+/// Bytes of the end of the error stream that are kept, to say why a process ended.
+const MAX_COMPLAINT: usize = 4 << 10;
+/// How often memory is looked at, and the deadline.
+const TICK: Duration = Duration::from_millis(50);
+/// How long the streams of a process that has ended are waited for: one of its children may hold them open.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A piece of a stream.
+enum Piece {
+    Out(Vec<u8>),
+    Err(Vec<u8>),
+}
+
+/// A running process; killed with all that it started when it is dropped.
+pub(super) struct Process {
+    child: Child,
+    stdin: Option<Sender<Vec<u8>>>,
+    pieces: Receiver<Piece>,
+    memory_mib: u64,
+    complaint: Vec<u8>,
+}
+
+impl Process {
+    /// Starts `command` in a process group of its own.
+    pub(super) fn start(command: &mut Command, memory_mib: u64) -> Result<Self, LeanError> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| LeanError::Missing(format!("{name}: {error}")))?;
+        // Few pieces wait: who writes more than is read stands still.
+        let (sender, pieces) = sync_channel(16);
+        if let Some(stream) = child.stdout.take() {
+            read(stream, sender.clone(), Piece::Out);
+        }
+        if let Some(stream) = child.stderr.take() {
+            read(stream, sender, Piece::Err);
+        }
+        Ok(Self {
+            stdin: child.stdin.take().map(writer),
+            child,
+            pieces,
+            memory_mib,
+            complaint: Vec::new(),
+        })
+    }
+
+    /// Has the process told `bytes`, beside what is read from it, so that neither side waits for the other.
+    pub(super) fn write(&mut self, bytes: Vec<u8>) {
+        if let Some(stdin) = &self.stdin {
+            // Where nobody takes them, the answer that does not come says so.
+            let _ = stdin.send(bytes);
+        }
+    }
+
+    /// Reads standard output until `done` makes something of all that was read, or the process ends (`None`).
+    pub(super) fn read_until<T>(
+        &mut self,
+        deadline: Instant,
+        seconds: u64,
+        mut done: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<(Option<T>, Vec<u8>), LeanError> {
+        let mut all = Vec::new();
+        let mut ended = None;
+        let mut looked = Instant::now();
+        loop {
+            match self.pieces.recv_timeout(TICK) {
+                Ok(Piece::Out(piece)) => {
+                    all.extend_from_slice(&piece);
+                    if all.len() > MAX_OUTPUT {
+                        return Err(LeanError::Output(MAX_OUTPUT as u64 >> 20));
+                    }
+                    if let Some(made) = done(&all) {
+                        return Ok((Some(made), all));
+                    }
+                }
+                Ok(Piece::Err(piece)) => self.complain(&piece),
+                Err(RecvTimeoutError::Disconnected) => return Ok((None, all)),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(LeanError::Timeout(seconds));
+            }
+            if ended.is_none() && matches!(self.child.try_wait(), Ok(Some(_))) {
+                ended = Some(now);
+            }
+            if ended.is_some_and(|ended| now - ended > LAST_WORDS) {
+                return Ok((None, all));
+            }
+            if now - looked > TICK {
+                looked = now;
+                self.weigh()?;
+            }
+        }
+    }
+
+    /// Closes standard input and reads everything up to the end.
+    pub(super) fn finish(
+        mut self,
+        deadline: Instant,
+        seconds: u64,
+    ) -> Result<(ExitStatus, Vec<u8>, String), LeanError> {
+        self.stdin = None;
+        let (_, out) = self.read_until(deadline, seconds, |_| None::<()>)?;
+        // It closes its streams a little before it ends.
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Ok((status, out, self.complaint()));
+            }
+            if Instant::now() >= deadline {
+                return Err(LeanError::Timeout(seconds));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The last line that it wrote to its error stream.
+    pub(super) fn complaint(&self) -> String {
+        let text = String::from_utf8_lossy(&self.complaint);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        last.unwrap_or("it said nothing of it").trim().to_owned()
+    }
+
+    /// An error where it has grown beyond its bound.
+    pub(super) fn weigh(&self) -> Result<(), LeanError> {
+        if memory_mib(&family(self.child.id())) > self.memory_mib {
+            return Err(LeanError::Memory(self.memory_mib));
+        }
+        Ok(())
+    }
+
+    /// MiB of resident memory, of all of it together.
+    pub(super) fn memory_mib(&self) -> u64 {
+        memory_mib(&family(self.child.id()))
+    }
+
+    fn complain(&mut self, piece: &[u8]) {
+        self.complaint.extend_from_slice(piece);
+        let surplus = self.complaint.len().saturating_sub(MAX_COMPLAINT);
+        self.complaint.drain(..surplus);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Those that left the group are found by their parents, as long as these live.
+        let family = family(self.child.id());
+        if let Some(pid) = pid(self.child.id()) {
+            // Any of them may be gone already.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        for member in family.into_iter().filter_map(|(member, _)| pid(member)) {
+            let _ = kill_process(member, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn pid(id: u32) -> Option<Pid> {
+    i32::try_from(id).ok().and_then(Pid::from_raw)
+}
+
+fn read(
+    mut stream: impl Read + Send + 'static,
+    sender: SyncSender<Piece>,
+    piece: fn(Vec<u8>) -> Piece,
+) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 1 << 16];
+        while let Ok(read @ 1..) = stream.read(&mut buffer) {
+            if sender.send(piece(buffer[..read].to_vec())).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Writes what it is sent, until the sender is dropped: then it closes the stream.
+fn writer(mut stream: impl Write + Send + 'static) -> Sender<Vec<u8>> {
+    let (sender, pieces) = channel::<Vec<u8>>();
+    std::thread::spawn(move || {
+        while let Ok(piece) = pieces.recv() {
+            if stream
+                .write_all(&piece)
+                .and_then(|()| stream.flush())
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+/// A process and all that descend from it or are in its group, with their resident pages, by `/proc`; none where the system does not say.
+fn family(root: u32) -> Vec<(u32, u64)> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    let (mut pages, mut found) = (HashMap::new(), HashSet::new());
+    for entry in entries.flatten() {
+        let Some(id) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let Some(stat) = Stat::read(id) else { continue };
+        children.entry(stat.parent).or_default().push(id);
+        pages.insert(id, stat.pages);
+        if id == root || stat.group == root {
+            found.insert(id);
+        }
+    }
+    let mut open: Vec<u32> = found.iter().copied().collect();
+    while let Some(id) = open.pop() {
+        for child in children.get(&id).into_iter().flatten() {
+            if found.insert(*child) {
+                open.push(*child);
+            }
+        }
+    }
+    found
+        .into_iter()
+        .map(|id| (id, pages.get(&id).copied().unwrap_or(0)))
+        .collect()
+}
+
+fn memory_mib(family: &[(u32, u64)]) -> u64 {
+    let pages: u64 = family.iter().map(|(_, pages)| pages).sum();
+    (pages * rustix::param::page_size() as u64) >> 20
+}
+
+/// What `/proc/ID/stat` says of a process.
+struct Stat {
+    parent: u32,
+    group: u32,
+    pages: u64,
+}
+
+impl Stat {
+    fn read(id: u32) -> Option<Stat> {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The name, in parentheses, may hold anything; state, parent and group follow it.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(Stat {
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            pages: fields.get(21)?.parse().ok()?,
+        })
+    }
+}

@@ -1,0 +1,51 @@
+"""A stand-in for `lean --json [-o OLEAN] FILE` that knows no Lean. It writes a message for each line of the file that begins with `say`, does what a line that begins with
+another of its words says, and ends with 1 where it wrote an error.
+"""
+
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+path = Path(sys.argv[-1])
+wrong = False
+print("chatter that is no message", flush=True)
+for number, line in enumerate(path.read_text().splitlines(), 1):
+    word, _, rest = line.partition(" ")
+    severity = "information"
+    match word:
+        case "say":
+            data = rest
+        case "error":
+            severity, data = "error", rest
+        case "write":
+            # Its own file, a file beside it, one in the home folder.
+            done = []
+            for target in [path, path.parent / "beside", Path.home() / "stand-in"]:
+                try:
+                    target.write_text("written")
+                    done.append(target.name)
+                except OSError:
+                    pass
+            data = f"wrote {done}"
+        case "call":
+            try:
+                socket.create_connection(("127.0.0.1", int(rest)), timeout=2)
+                data = "called"
+            except OSError:
+                data = "nobody there"
+        case "look":
+            data = f"{len([name for name in os.listdir('/proc') if name.isdigit()])} processes"
+        case "hang":
+            time.sleep(3600)
+        case "die":
+            os.abort()
+        case _:
+            continue
+    wrong |= severity == "error"
+    print(json.dumps({"severity": severity, "pos": {"line": number, "column": 0}, "data": data, "fileName": str(path)}))
+if "-o" in sys.argv and not wrong:
+    Path(sys.argv[sys.argv.index("-o") + 1]).write_text("compiled")
+sys.exit(int(wrong))

