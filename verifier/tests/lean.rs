@@ -266,7 +266,10 @@ fn good_proofs_are_correct_and_everything_else_is_not() {
     let grader = grader(&lean);
     std::thread::scope(|scope| {
         // Each takes 4 GB.
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(2) {
+        for _ in 0..std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(2)
+        {
             scope.spawn(|| {
                 while let Some((case, task)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let started = Instant::now();
