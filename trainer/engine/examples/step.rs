@@ -19,6 +19,7 @@ use engine::worker::AdamW;
 fn config() -> ModelConfig {
     ModelConfig {
         family: Family::Llama,
+        flags: Family::Llama.flags(),
         vocab_size: 49152,
         hidden_size: 576,
         intermediate_size: 1536,
@@ -30,7 +31,10 @@ fn config() -> ModelConfig {
         rms_norm_eps: 1e-5,
         rope_theta: 100_000.0,
         rope_scaling: None,
-        qkv_bias: false,
+        sliding: None,
+        query_pre_attn_scalar: 64.0,
+        attn_logit_softcapping: None,
+        final_logit_softcapping: None,
         tie_word_embeddings: true,
         bos_token_id: None,
         eos_token_ids: Vec::new(),

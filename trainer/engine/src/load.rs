@@ -65,7 +65,7 @@ pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
     match files(path)? {
         Files::Folder => folder_config(path),
         Files::Gguf(file) => Gguf::open(&file)
-            .and_then(|gguf| llama_cpp::config(&gguf))
+            .and_then(|mut gguf| llama_cpp::config(&mut gguf))
             .map_err(|reason| wrong(&file, reason)),
     }
 }
@@ -130,7 +130,7 @@ fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {
 fn open_gguf(path: &Path) -> Result<Loaded, EngineError> {
     let load = || -> Result<Loaded, String> {
         let mut gguf = Gguf::open(path)?;
-        let config = llama_cpp::config(&gguf)?;
+        let config = llama_cpp::config(&mut gguf)?;
         let text = Text::from_gguf(&gguf, &config)?;
         let weights = llama_cpp::weights(&mut gguf, &config)?;
         Ok(Loaded {
@@ -199,14 +199,11 @@ fn folder_weights(folder: &Path, config: &ModelConfig) -> Result<Weights, Engine
     let mut weights = Weights::default();
     for path in &files {
         let mut file = SafetensorsFile::open(path)?;
-        let wanted: Vec<String> = file
-            .names()
-            .filter(|name| shapes.contains_key(*name))
-            .map(str::to_owned)
-            .collect();
-        for name in wanted {
+        let stored: Vec<String> = file.names().map(str::to_owned).collect();
+        for stored in stored {
+            let name = text_name(&stored);
             if let Some(shape) = shapes.remove(&name) {
-                let data = file.tensor(&name, &shape)?;
+                let data = file.tensor(&stored, &shape)?;
                 weights.tensors.insert(name, Tensor { shape, data });
             }
         }
@@ -221,6 +218,20 @@ fn folder_weights(folder: &Path, config: &ModelConfig) -> Result<Weights, Engine
             ),
         )),
     }
+}
+
+/// A weight's name without what says that it is of the text part of a model that also sees.
+fn text_name(stored: &str) -> String {
+    for (theirs, ours) in [
+        ("language_model.model.", "model."),
+        ("model.language_model.", "model."),
+        ("language_model.lm_head.", "lm_head."),
+    ] {
+        if let Some(rest) = stored.strip_prefix(theirs) {
+            return format!("{ours}{rest}");
+        }
+    }
+    stored.to_owned()
 }
 
 /// The files that an index of a sharded checkpoint names.

@@ -3,15 +3,14 @@
 //! Both read the same weights in f32, so what is compared is the forward pass: a family's flag that is read wrongly, or weights in another order,
 //! shows here however well the model still seems to speak.
 
+mod candle;
+
 use std::path::Path;
 
-use candle_core::{DType, Tensor};
-use candle_nn::VarBuilder;
-use candle_transformers::models::{llama, qwen2};
-
+pub use self::candle::logits as candle_logits;
 use crate::backend::cpu;
 use crate::batch::{Batch, Span};
-use crate::config::{Family, ModelConfig};
+use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::load::{self, Weights};
 use crate::model::Model;
@@ -45,7 +44,7 @@ pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Pa
             "a text of no tokens has no logits to compare".into(),
         ));
     }
-    let theirs = candle(&loaded.config, &loaded.weights, &tokens).map_err(|error| EngineError::Model {
+    let theirs = candle_logits(&loaded.config, &loaded.weights, &tokens).map_err(|error| EngineError::Model {
         path: path.to_owned(),
         reason: format!("candle-transformers cannot compute this model, so there is nothing to compare with: {error}"),
     })?;
@@ -94,46 +93,6 @@ fn ours(
         }],
     };
     model.logits(&batch, &[n - 1])
-}
-
-fn candle(
-    config: &ModelConfig,
-    weights: &Weights,
-    tokens: &[u32],
-) -> candle_core::Result<Vec<f32>> {
-    let device = candle_core::Device::Cpu;
-    let tensors = weights
-        .tensors
-        .iter()
-        .map(|(name, tensor)| {
-            Ok((
-                name.clone(),
-                Tensor::from_slice(&tensor.data, tensor.shape.as_slice(), &device)?,
-            ))
-        })
-        .collect::<candle_core::Result<_>>()?;
-    let weights = VarBuilder::from_tensors(tensors, DType::F32, &device);
-    let ids = Tensor::new(tokens, &device)?.unsqueeze(0)?;
-    let mut json = config.to_json("float32");
-    let logits = match config.family {
-        Family::Llama => {
-            let parsed: llama::LlamaConfig =
-                serde_json::from_value(json).map_err(candle_core::Error::wrap)?;
-            let config = parsed.into_config(false);
-            let mut cache = llama::Cache::new(false, DType::F32, &config, &device)?;
-            llama::Llama::load(weights, &config)?.forward(&ids, 0, &mut cache)?
-        }
-        Family::Qwen2 => {
-            // Fields without which candle does not read the configuration; sliding windows are not used.
-            json["sliding_window"] = config.max_position_embeddings.into();
-            json["max_window_layers"] = 0.into();
-            json["use_sliding_window"] = false.into();
-            let config: qwen2::Config =
-                serde_json::from_value(json).map_err(candle_core::Error::wrap)?;
-            qwen2::ModelForCausalLM::new(&config, weights)?.forward(&ids, 0)?
-        }
-    };
-    logits.flatten_all()?.to_vec1()
 }
 
 #[cfg(test)]

@@ -88,13 +88,8 @@ fn case(seed: u64, family: Family) -> Case {
 
 #[test]
 fn gradients_of_every_weight_are_those_of_candles_autograd() {
-    for seed in 100..110 {
-        let family = if seed % 3 == 0 {
-            Family::Qwen2
-        } else {
-            Family::Llama
-        };
-        let c = case(seed, family);
+    for seed in 100..124 {
+        let c = case(seed, Family::ALL[seed as usize % 4]);
         let reference = Reference::new(&c.config, &c.weights).unwrap();
         let expected = reference
             .gradients(&c.groups, f64::from(TEMPERATURE), &c.dlogp)
@@ -131,7 +126,7 @@ fn gradients_of_every_weight_are_those_of_candles_autograd() {
 
 #[test]
 fn entropies_are_those_of_the_distributions() {
-    let c = case(120, Family::Llama);
+    let c = case(120, Family::Gemma3);
     let reference = Reference::new(&c.config, &c.weights).unwrap();
     let mut model = model(&c.config, &c.weights, 2);
     let stats = score(&mut model, &c.groups, TEMPERATURE).unwrap();
@@ -169,8 +164,9 @@ fn bits(model: &mut Model) -> Vec<(String, Vec<u32>)> {
 
 #[test]
 fn what_is_kept_for_the_backward_pass_changes_no_bit() {
-    for (seed, pack_tokens) in [(130, 10_000), (131, 90), (132, 90), (133, 10_000)] {
-        let c = case(seed, Family::Llama);
+    let packs = [10_000, 90, 90, 10_000].into_iter().cycle();
+    for (seed, pack_tokens) in (130..138).zip(packs) {
+        let c = case(seed, [Family::Llama, Family::Gemma3][seed as usize / 134]);
         let mut results = Vec::new();
         // Nothing, some of it, everything.
         for budget in [0, 300_000, u64::MAX] {
@@ -201,8 +197,8 @@ fn a_step_repeated_gives_the_same_bits() {
 
 #[test]
 fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
-    for seed in 150..153 {
-        let c = case(seed, Family::Llama);
+    for seed in 150..156 {
+        let c = case(seed, [Family::Llama, Family::Gemma3][seed as usize / 153]);
         let mut whole = model(&c.config, &c.weights, 2);
         run(&mut whole, &c.groups, &c.dlogp);
         let whole = gather(&mut whole, Part::Gradient);
@@ -250,7 +246,12 @@ fn logp(stats: &[TokenStats]) -> Vec<Vec<u32>> {
 
 #[test]
 fn a_sequence_changes_no_bit_of_its_neighbours() {
-    let c = case(160, Family::Llama);
+    for family in [Family::Llama, Family::Gemma3] {
+        changes_no_bit_of_its_neighbours(&case(160, family));
+    }
+}
+
+fn changes_no_bit_of_its_neighbours(c: &Case) {
     let mut model = model(&c.config, &c.weights, 2);
     let before = logp(&score(&mut model, &c.groups, TEMPERATURE).unwrap());
     for changed in 0..c.groups.len() {
@@ -286,7 +287,12 @@ fn a_sequence_changes_no_bit_of_its_neighbours() {
 
 #[test]
 fn a_shared_prompt_is_a_repeated_prompt() {
-    let c = case(170, Family::Llama);
+    for family in Family::ALL {
+        shared_is_repeated(&case(170, family));
+    }
+}
+
+fn shared_is_repeated(c: &Case) {
     let mut model = model(&c.config, &c.weights, 2);
     let shared = score(&mut model, &c.groups, TEMPERATURE).unwrap();
     let apart: Vec<Group> = c

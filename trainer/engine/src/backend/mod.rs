@@ -9,6 +9,7 @@
 pub mod cpu;
 
 use crate::batch::{Batch, Draw, Sampled};
+use crate::config::Activation;
 use crate::error::EngineError;
 
 /// A range of elements of the backend's arena; a handle, not memory.
@@ -89,6 +90,19 @@ pub struct Linear {
     pub inputs: usize,
 }
 
+/// Sizes and constants of RMS norms: `y = x / √(mean(x²) + eps) · (offset + weight)`, vector by vector. A vector is as wide as its weight.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Norm {
+    /// Rows of `x` and `y`.
+    pub rows: usize,
+    /// Vectors of a row, side by side from its beginning; each is normed by itself.
+    pub heads: usize,
+    /// Added to the mean square.
+    pub eps: f32,
+    /// Added to the weights: 0, or 1 where they are stored so.
+    pub offset: f32,
+}
+
 /// Operands that attention's forward and backward passes share. Queries are the current batch's tokens, keys and values rows of a store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
@@ -106,6 +120,10 @@ pub struct Attention {
     pub head_dim: usize,
     /// Factor of the scores.
     pub scale: f32,
+    /// Scaled scores become `cap · tanh(score / cap)`.
+    pub soft_cap: Option<f32>,
+    /// Most keys that a query sees: the nearest, its own included.
+    pub window: Option<usize>,
 }
 
 /// A token whose log-probability is wanted, and the row of logits that predicts it. Several targets may share a row.
@@ -162,27 +180,26 @@ pub trait Backend: Send {
     /// An error where the batch contradicts itself. `store_rows` is the number of rows in the key/value store.
     fn begin(&mut self, batch: &Batch, store_rows: usize) -> Result<(), EngineError>;
 
-    /// `y[i] = table[token i]`.
-    fn embed(&mut self, y: Buf, table: Buf, width: usize);
-    /// `dtable[token i] += dy[i]`.
-    fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize);
+    /// `y[i] = scale · table[token i]`.
+    fn embed(&mut self, y: Buf, table: Buf, width: usize, scale: f32);
+    /// `dtable[token i] += scale · dy[i]`.
+    fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize, scale: f32);
     /// `y[i] = x[rows[i]]`.
     fn gather(&mut self, y: Buf, x: Buf, rows: &[usize], width: usize);
     /// `x[rows[i]] += y[i]`; no row is named twice.
     fn scatter_add(&mut self, x: Buf, y: Buf, rows: &[usize], width: usize);
 
-    /// `y = x / √(mean(x²) + eps) · weight`, row by row.
-    fn rms_norm(&mut self, y: Buf, x: Buf, weight: Buf, eps: f32, rows: usize);
+    /// As [`Norm`] says, added to what `y` holds if `accumulate`.
+    fn rms_norm(&mut self, y: Rows, x: Rows, weight: Buf, norm: Norm, accumulate: bool);
     /// Adds to `dx` and `dweight` what `dy` gives; `x` is the forward's input.
     fn rms_norm_backward(
         &mut self,
-        dx: Buf,
+        dx: Rows,
         dweight: Buf,
-        dy: Buf,
-        x: Buf,
+        dy: Rows,
+        x: Rows,
         weight: Buf,
-        eps: f32,
-        rows: usize,
+        norm: Norm,
     );
 
     /// `y = x · Wᵀ`, added to what `y` holds if `accumulate`.
@@ -222,11 +239,13 @@ pub trait Backend: Send {
         lse: Buf,
         attention: &Attention,
     );
-    /// `y[i] = silu(x[i, ..width]) · x[i, width..]` for rows `x` of `2 · width`.
-    fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize);
+    /// `y[i] = activation(x[i, ..width]) · x[i, width..]` for rows `x` of `2 · width`.
+    fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize, activation: Activation);
     /// Replaces `x` by the gradient with respect to it, given `dy` of [`Backend::gate`]'s result.
-    fn gate_backward(&mut self, x: Buf, dy: Buf, rows: usize, width: usize);
+    fn gate_backward(&mut self, x: Buf, dy: Buf, rows: usize, width: usize, activation: Activation);
 
+    /// `x = cap · tanh(x / cap)`.
+    fn soft_cap(&mut self, x: Buf, cap: f32);
     /// For each target, its log-probability in `logp` and its row's entropy in `entropy`, both of softmax(logits / temperature).
     fn log_probs(
         &mut self,
@@ -237,7 +256,8 @@ pub trait Backend: Send {
         targets: &[Target],
         temperature: f32,
     );
-    /// Replaces the logits by dL/dlogits, given dL/dlogp of each target.
+    /// Replaces the logits by dL/dlogits, given dL/dlogp of each target; where the logits are [`Backend::soft_cap`]'s result, with respect to what it was
+    /// given.
     fn log_probs_backward(
         &mut self,
         logits: Buf,
@@ -245,6 +265,7 @@ pub trait Backend: Send {
         targets: &[Target],
         dlogp: &[f32],
         temperature: f32,
+        soft_cap: Option<f32>,
     );
     /// Draws a token from each row of logits, which may be overwritten. The reference is [`crate::sample`]'s function on one row.
     fn sample(

@@ -54,9 +54,14 @@ impl Kind {
             30 => Ok(Self::Bf16),
             2 => Ok(Self::Quantised(GgmlDType::Q4_0)),
             3 => Ok(Self::Quantised(GgmlDType::Q4_1)),
+            6 => Ok(Self::Quantised(GgmlDType::Q5_0)),
+            7 => Ok(Self::Quantised(GgmlDType::Q5_1)),
             8 => Ok(Self::Quantised(GgmlDType::Q8_0)),
+            12 => Ok(Self::Quantised(GgmlDType::Q4K)),
+            13 => Ok(Self::Quantised(GgmlDType::Q5K)),
+            14 => Ok(Self::Quantised(GgmlDType::Q6K)),
             other => Err(format!(
-                "the tensor `{tensor}` is of GGML type {other}; F32, F16, BF16, Q4_0, Q4_1 and Q8_0 are supported, so take the model in one of these"
+                "the tensor `{tensor}` is of GGML type {other}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are supported, so take the model in one of these"
             )),
         }
     }

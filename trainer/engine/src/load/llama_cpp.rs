@@ -1,13 +1,21 @@
-//! llama.cpp's names and orders for the Llama family → Hugging Face's.
+//! llama.cpp's names and orders → Hugging Face's.
 
 use std::path::Path;
 
 use super::gguf::{Gguf, Value};
 use super::{Tensor, Weights};
-use crate::config::{Family, ModelConfig};
+use crate::config::{Family, Flags, Llama3Rope, ModelConfig, RopeScaling, Sliding, within};
+
+/// Rotary factors of Llama 3.1 and later, which stand in the file as numbers.
+const ROPE_FACTORS: &str = "rope_freqs.weight";
+/// What llama.cpp takes for Gemma 3 where the metadata is silent: each sixth layer sees everything, the others' rotations have this base.
+const GEMMA3_PATTERN: usize = 6;
+const GEMMA3_SLIDING_THETA: f32 = 10_000.0;
+/// Layers of Gemma 3 27B, whose scores are scaled by the width of the residual stream over the heads; the metadata does not say so.
+const GEMMA3_27B_LAYERS: usize = 62;
 
 /// The configuration that a file's metadata describes.
-pub(super) fn config(gguf: &Gguf) -> Result<ModelConfig, String> {
+pub(super) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
     let architecture = match gguf.value("general.architecture") {
         Some(Value::Text(name)) => name.as_str(),
         _ => return Err("does not say its `general.architecture`".into()),
@@ -17,14 +25,6 @@ pub(super) fn config(gguf: &Gguf) -> Result<ModelConfig, String> {
         gguf,
         prefix: family.name(),
     };
-    match metadata.get("rope.scaling.type") {
-        None => {}
-        Some(Value::Text(kind)) if kind == "none" => {}
-        Some(_) => return Err(scaled_rope()),
-    }
-    if gguf.shape("rope_freqs.weight").is_some() {
-        return Err(scaled_rope());
-    }
     let vocab_size = match gguf.shape("token_embd.weight") {
         Some(&[rows, _]) => rows,
         _ => return Err("lacks the matrix `token_embd.weight`".into()),
@@ -49,33 +49,113 @@ pub(super) fn config(gguf: &Gguf) -> Result<ModelConfig, String> {
     for key in ["eos_token_id", "eot_token_id"] {
         eos_token_ids.extend(token(gguf, key)?.filter(|id| !eos_token_ids.contains(id)));
     }
-    let config = ModelConfig {
+    let num_hidden_layers = metadata.size("block_count")?;
+    let mut config = ModelConfig {
         family,
+        flags: family.flags(),
         vocab_size,
         hidden_size,
         intermediate_size: metadata.size("feed_forward_length")?,
-        num_hidden_layers: metadata.size("block_count")?,
+        num_hidden_layers,
         num_attention_heads,
         num_key_value_heads: metadata
             .optional_size("attention.head_count_kv")?
             .unwrap_or(num_attention_heads),
         head_dim,
         max_position_embeddings: metadata.size("context_length")?,
-        rms_norm_eps: metadata.number("attention.layer_norm_rms_epsilon", None)?,
-        rope_theta: metadata.number("rope.freq_base", Some(10_000.0))?,
-        rope_scaling: None,
-        qkv_bias: family == Family::Qwen2,
+        rms_norm_eps: metadata
+            .number("attention.layer_norm_rms_epsilon")?
+            .ok_or_else(|| metadata.lacks("attention.layer_norm_rms_epsilon"))?,
+        rope_theta: metadata.number("rope.freq_base")?.unwrap_or(10_000.0),
+        rope_scaling: linear_rope(&metadata)?,
+        sliding: None,
+        query_pre_attn_scalar: head_dim as f32,
+        attn_logit_softcapping: None,
+        final_logit_softcapping: None,
         tie_word_embeddings: gguf.shape("output.weight").is_none(),
         bos_token_id: token(gguf, "bos_token_id")?,
         eos_token_ids,
         pad_token_id: token(gguf, "padding_token_id")?,
     };
+    if family == Family::Gemma3 {
+        config.sliding = Some(gemma3_sliding(&metadata, num_hidden_layers)?);
+        config.attn_logit_softcapping = metadata.number("attn_logit_softcapping")?;
+        config.final_logit_softcapping = metadata.number("final_logit_softcapping")?;
+        if num_hidden_layers == GEMMA3_27B_LAYERS {
+            config.query_pre_attn_scalar = (hidden_size / num_attention_heads.max(1)) as f32;
+        }
+    }
     config.check()?;
+    if gguf.shape(ROPE_FACTORS).is_some() {
+        config.rope_scaling = Some(RopeScaling::Llama3(llama3_rope(gguf, &config)?));
+        config.check()?;
+    }
     Ok(config)
 }
 
-fn scaled_rope() -> String {
-    "scales its rotary embedding, which this version reads from safetensors checkpoints only; take the model in that form".into()
+fn linear_rope(metadata: &Metadata<'_>) -> Result<Option<RopeScaling>, String> {
+    match metadata.get("rope.scaling.type") {
+        None => Ok(None),
+        Some(Value::Text(kind)) if kind == "none" => Ok(None),
+        Some(Value::Text(kind)) if kind == "linear" => metadata
+            .number("rope.scaling.factor")?
+            .map(|factor| Some(RopeScaling::Linear { factor }))
+            .ok_or_else(|| metadata.lacks("rope.scaling.factor")),
+        Some(_) => Err(other_rope()),
+    }
+}
+
+fn gemma3_sliding(metadata: &Metadata<'_>, layers: usize) -> Result<Sliding, String> {
+    within("num_hidden_layers", layers, crate::config::MOST_LAYERS)?;
+    let pattern = match metadata.get("attention.sliding_window_pattern") {
+        None => GEMMA3_PATTERN,
+        Some(&Value::Int(n)) if n > 0 => usize::try_from(n).unwrap_or(usize::MAX),
+        Some(_) => {
+            return Err(format!(
+                "`{}.attention.sliding_window_pattern` is not a number of layers",
+                metadata.prefix
+            ));
+        }
+    };
+    Ok(Sliding {
+        window: metadata.size("attention.sliding_window")?,
+        layers: (1..=layers).map(|n| !n.is_multiple_of(pattern)).collect(),
+        rope_theta: Some(
+            metadata
+                .number("rope.freq_base_swa")?
+                .unwrap_or(GEMMA3_SLIDING_THETA),
+        ),
+    })
+}
+
+/// Llama 3's scaling, found again from the factors that llama.cpp's converter computes by it. The range is that of all of these models.
+fn llama3_rope(gguf: &mut Gguf, config: &ModelConfig) -> Result<Llama3Rope, String> {
+    let factors = gguf.tensor(ROPE_FACTORS, &[config.head_dim / 2])?;
+    let scaling = Llama3Rope {
+        factor: factors.iter().copied().fold(0.0, f32::max),
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 8192,
+    };
+    let scaled = ModelConfig {
+        rope_scaling: Some(RopeScaling::Llama3(scaling)),
+        ..config.clone()
+    };
+    let plain = ModelConfig {
+        rope_scaling: None,
+        ..config.clone()
+    };
+    let pairs = plain.rope_frequencies().into_iter();
+    let mut all = pairs.zip(scaled.rope_frequencies()).zip(&factors);
+    if all.all(|((plain, scaled), factor)| (plain / scaled / factor - 1.0).abs() < 1e-3) {
+        Ok(scaling)
+    } else {
+        Err(other_rope())
+    }
+}
+
+fn other_rope() -> String {
+    "scales its rotary embedding in a way that is not known; `linear` and Llama 3's are, others may be read from safetensors checkpoints".into()
 }
 
 /// A special token's id by the end of its key.
@@ -102,8 +182,7 @@ impl Metadata<'_> {
     }
 
     fn size(&self, key: &str) -> Result<usize, String> {
-        self.optional_size(key)?
-            .ok_or_else(|| format!("lacks the metadata `{}.{key}`", self.prefix))
+        self.optional_size(key)?.ok_or_else(|| self.lacks(key))
     }
 
     fn optional_size(&self, key: &str) -> Result<Option<usize>, String> {
@@ -114,12 +193,16 @@ impl Metadata<'_> {
         }
     }
 
-    fn number(&self, key: &str, default: Option<f32>) -> Result<f32, String> {
-        match (self.get(key), default) {
-            (Some(&Value::Float(x)), _) => Ok(x as f32),
-            (None, Some(default)) => Ok(default),
-            _ => Err(format!("lacks the number `{}.{key}`", self.prefix)),
+    fn number(&self, key: &str) -> Result<Option<f32>, String> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(&Value::Float(x)) => Ok(Some(x as f32)),
+            Some(_) => Err(format!("`{}.{key}` is not a number", self.prefix)),
         }
+    }
+
+    fn lacks(&self, key: &str) -> String {
+        format!("lacks the metadata `{}.{key}`", self.prefix)
     }
 }
 
@@ -127,8 +210,12 @@ impl Metadata<'_> {
 pub(super) fn weights(gguf: &mut Gguf, config: &ModelConfig) -> Result<Weights, String> {
     let mut weights = Weights::default();
     for (name, shape) in config.tensor_shapes() {
-        let theirs = their_name(&name);
+        let theirs = their_name(&name, config.flags);
         let mut data = gguf.tensor(&theirs, &shape)?;
+        if config.flags.unit_offset_norms && name.ends_with("norm.weight") {
+            // Converting to GGUF has added the 1 already.
+            data.iter_mut().for_each(|w| *w -= 1.0);
+        }
         if config.family == Family::Llama
             && (name.contains(".q_proj.") || name.contains(".k_proj."))
         {
@@ -140,17 +227,26 @@ pub(super) fn weights(gguf: &mut Gguf, config: &ModelConfig) -> Result<Weights, 
 }
 
 /// llama.cpp's name of a weight.
-pub(super) fn their_name(name: &str) -> String {
+pub(super) fn their_name(name: &str, flags: Flags) -> String {
     match name {
         "model.embed_tokens.weight" => return "token_embd.weight".into(),
         "model.norm.weight" => return "output_norm.weight".into(),
         "lm_head.weight" => return "output.weight".into(),
         _ => {}
     }
+    let behind_attention = if flags.sandwich_norms {
+        "post_attention_norm"
+    } else {
+        "ffn_norm"
+    };
     let renamed = [
         ("model.layers.", "blk."),
         ("input_layernorm", "attn_norm"),
-        ("post_attention_layernorm", "ffn_norm"),
+        ("post_attention_layernorm", behind_attention),
+        ("pre_feedforward_layernorm", "ffn_norm"),
+        ("post_feedforward_layernorm", "post_ffw_norm"),
+        ("self_attn.q_norm", "attn_q_norm"),
+        ("self_attn.k_norm", "attn_k_norm"),
         ("self_attn.q_proj", "attn_q"),
         ("self_attn.k_proj", "attn_k"),
         ("self_attn.v_proj", "attn_v"),

@@ -11,6 +11,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::config::{Llama3Rope, RopeScaling};
 use crate::text::bytes;
 
 const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -103,7 +104,7 @@ fn gguf(metadata: &BTreeMap<&'static str, Value>, kind: GgmlDType) -> Vec<u8> {
                 kind
             };
             (
-                llama_cpp::their_name(name),
+                llama_cpp::their_name(name, config.flags),
                 QTensor::quantize(&values, kind).unwrap(),
             )
         })
@@ -549,12 +550,12 @@ proptest! {
 #[test]
 fn a_configuration_comes_back_from_its_json() {
     let mut config = config();
-    config.rope_scaling = Some(crate::config::Llama3Rope {
+    config.rope_scaling = Some(RopeScaling::Llama3(Llama3Rope {
         factor: 32.0,
         low_freq_factor: 1.0,
         high_freq_factor: 4.0,
         original_max_position_embeddings: 64,
-    });
+    }));
     config.bos_token_id = Some(3);
     config.eos_token_ids = vec![256, 4];
     let json = config.to_json("float32");

@@ -2,6 +2,7 @@
 
 use crate::backend::{Buf, Linear};
 use crate::model::decoder::Decoder;
+use crate::model::layout::Place;
 use crate::model::work::{Back, Inside, Work};
 
 impl Decoder {
@@ -35,20 +36,20 @@ impl Decoder {
         let block = self.layout.blocks[layer];
         let (weights, inner) = (self.weights, self.widths.inner);
         let (down_size, gate_up_size) = (self.down_size(tokens), self.gate_up_size(tokens));
-        let eps = self.eps;
-        let b = &mut self.backend;
-        b.gate(work.gated, inside.gate_up, tokens, inner);
-        b.linear_backward_weight(block.down.of(gradient), back.dx, work.gated, down_size);
-        b.linear_backward_input(
+        let dy = self.branch_backward(block.mlp_post_norm, tokens, inside.fed, back, gradient);
+        self.gate(inside, tokens, work);
+        self.linear_backward(
             back.dgated,
-            back.dx,
+            block.down.of(gradient),
+            dy,
+            work.gated,
             block.down.of(weights),
             down_size,
-            false,
         );
-        b.gate_backward(inside.gate_up, back.dgated, tokens, inner);
-        let norm = block.mlp_norm;
-        b.rms_norm(work.normed, inside.middle, norm.of(weights), eps, tokens);
+        let activation = self.activation();
+        self.backend
+            .gate_backward(inside.gate_up, back.dgated, tokens, inner, activation);
+        self.norm_stream(work.normed, inside.middle, block.mlp_norm, tokens);
         self.linear_backward(
             back.dnormed,
             block.gate_up.of(gradient),
@@ -57,14 +58,13 @@ impl Decoder {
             block.gate_up.of(weights),
             gate_up_size,
         );
-        self.backend.rms_norm_backward(
+        self.norm_backward(
             back.dx,
-            norm.of(gradient),
             back.dnormed,
             inside.middle,
-            norm.of(weights),
-            eps,
+            block.mlp_norm,
             tokens,
+            gradient,
         );
     }
 
@@ -80,31 +80,50 @@ impl Decoder {
     ) {
         let w = self.widths;
         let block = self.layout.blocks[layer];
-        let (weights, eps) = (self.weights, self.eps);
+        let weights = self.weights;
         let (out_size, qkv_size) = (self.out_size(tokens), self.qkv_size(tokens));
+        let norm = block.attention_post_norm;
+        let dy = self.branch_backward(norm, tokens, inside.attended, back, gradient);
         self.linear_backward(
             back.dattention,
             block.out.of(gradient),
-            back.dx,
+            dy,
             inside.attention,
             block.out.of(weights),
             out_size,
         );
-        let (k, v) = self.own_keys(inside.qkv);
-        let (dk, dv) = self.own_keys(back.dqkv);
-        let attention = self.attention(inside.qkv, k, v);
+        let (k, v) = (self.keys(inside.rotated), self.values(inside.qkv));
+        let (dk, dv) = (self.keys(back.drotated), self.values(back.dqkv));
+        let attention = self.attention(layer, inside.rotated, k, v);
+        let turns = self.turns(layer, work);
         let b = &mut self.backend;
         b.zero(back.dqkv.at(0, tokens * w.qkv()));
-        let dq = back.dqkv.rows(0, w.qkv());
+        if block.qk_norm.is_some() {
+            b.zero(back.drotated.buf.at(0, tokens * back.drotated.stride));
+        }
+        let dq = back.drotated;
         let dy = back.dattention.rows(0, w.q());
         let y = inside.attention.rows(0, w.q());
         b.attention_backward(dq, dk, dv, dy, y, inside.lse, &attention);
-        b.rope(dq, work.rope, w.heads + w.kv_heads, w.head_dim, true);
-        if let Some(bias) = block.qkv_bias {
-            b.bias_backward(bias.of(gradient), back.dqkv, tokens);
+        b.rope(dq, turns, w.heads + w.kv_heads, w.head_dim, true);
+        if let Some([q_norm, k_norm]) = block.qk_norm {
+            let (x, dx) = (inside.qkv.rows(0, w.qkv()), back.dqkv.rows(0, w.qkv()));
+            let (keys, dkeys) = (self.keys(x), self.keys(dx));
+            for (dx, dy, x, place, heads) in [
+                (dx, dq, x, q_norm, w.heads),
+                (dkeys, dk, keys, k_norm, w.kv_heads),
+            ] {
+                let norm = self.head_norm(tokens, heads);
+                let (dweight, weight) = (place.of(gradient), place.of(weights));
+                self.backend
+                    .rms_norm_backward(dx, dweight, dy, x, weight, norm);
+            }
         }
-        let norm = block.attention_norm;
-        b.rms_norm(work.normed, input, norm.of(weights), eps, tokens);
+        if let Some(bias) = block.qkv_bias {
+            self.backend
+                .bias_backward(bias.of(gradient), back.dqkv, tokens);
+        }
+        self.norm_stream(work.normed, input, block.attention_norm, tokens);
         self.linear_backward(
             back.dnormed,
             block.qkv.of(gradient),
@@ -113,15 +132,49 @@ impl Decoder {
             block.qkv.of(weights),
             qkv_size,
         );
-        self.backend.rms_norm_backward(
+        self.norm_backward(
             back.dx,
-            norm.of(gradient),
             back.dnormed,
             input,
-            norm.of(weights),
-            eps,
+            block.attention_norm,
             tokens,
+            gradient,
         );
+    }
+
+    /// The gradient of what a part of a block adds to the residual stream before the norm that it may end in; `x` is that norm's input.
+    fn branch_backward(
+        &mut self,
+        norm: Option<Place>,
+        tokens: usize,
+        x: Buf,
+        back: &Back,
+        gradient: Buf,
+    ) -> Buf {
+        let Some(norm) = norm else {
+            return back.dx;
+        };
+        let len = tokens * self.widths.hidden;
+        self.backend.zero(back.dbranch.at(0, len));
+        self.norm_backward(back.dbranch, back.dx, x, norm, tokens, gradient);
+        back.dbranch
+    }
+
+    /// Adds to `dx`, and to the weight's gradient, what `dy` of a norm's result gives; `x` is its input.
+    pub(crate) fn norm_backward(
+        &mut self,
+        dx: Buf,
+        dy: Buf,
+        x: Buf,
+        weight: Place,
+        tokens: usize,
+        gradient: Buf,
+    ) {
+        let [dx, dy, x] = [dx, dy, x].map(|x| self.stream(x));
+        let norm = self.norm(tokens);
+        let (dweight, weight) = (weight.of(gradient), weight.of(self.weights));
+        self.backend
+            .rms_norm_backward(dx, dweight, dy, x, weight, norm);
     }
 
     /// `dx = dy · W`, `dW += dyᵀ · x`.

@@ -1,8 +1,9 @@
 //! The decoder's fixed parts: sizes, weights, and the backend that holds them.
 
-use crate::backend::{Attention, Backend, Buf, Linear, Rows};
+use crate::backend::{Attention, Backend, Buf, Linear, Norm, Rows};
+use crate::config::{Activation, Flags, ModelConfig};
 use crate::model::layout::Layout;
-use crate::model::work::Widths;
+use crate::model::work::{Widths, Work};
 
 /// What every pass needs and none changes, beside the backend.
 pub(crate) struct Decoder {
@@ -11,31 +12,113 @@ pub(crate) struct Decoder {
     pub(crate) widths: Widths,
     /// All weights.
     pub(crate) weights: Buf,
-    /// Rotary frequencies, half a head of them.
-    pub(crate) frequencies: Buf,
-    /// Of the RMS norms.
-    pub(crate) eps: f32,
+    /// Rotary frequencies, half a head of them; then those of layers that see a window only, where they have their own.
+    pub(crate) frequencies: [Option<Buf>; 2],
+    pub(crate) constants: Constants,
+}
+
+/// What a configuration says beside sizes and places.
+#[derive(Debug, Clone)]
+pub(crate) struct Constants {
+    pub(crate) flags: Flags,
+    eps: f32,
+    embedding_scale: f32,
+    score_scale: f32,
+    score_cap: Option<f32>,
+    logit_cap: Option<f32>,
+    window: Option<usize>,
+    /// Whether each layer sees a window only.
+    slides: Vec<bool>,
+}
+
+impl Constants {
+    pub(crate) fn new(config: &ModelConfig) -> Self {
+        let sliding = config.sliding.as_ref();
+        Self {
+            flags: config.flags,
+            eps: config.rms_norm_eps,
+            embedding_scale: if config.flags.scaled_embedding {
+                (config.hidden_size as f32).sqrt()
+            } else {
+                1.0
+            },
+            score_scale: 1.0 / config.query_pre_attn_scalar.sqrt(),
+            score_cap: config.attn_logit_softcapping,
+            logit_cap: config.final_logit_softcapping,
+            window: sliding.map(|sliding| sliding.window),
+            slides: match sliding {
+                Some(sliding) => sliding.layers.clone(),
+                None => vec![false; config.num_hidden_layers],
+            },
+        }
+    }
 }
 
 impl Decoder {
-    /// Attention's operands over keys and values in `k` and `v`.
-    pub(crate) fn attention(&self, qkv: Buf, k: Rows, v: Rows) -> Attention {
-        let w = self.widths;
+    /// Attention of a layer: queries and keys lie side by side in `rotated`, or keys elsewhere.
+    pub(crate) fn attention(&self, layer: usize, q: Rows, k: Rows, v: Rows) -> Attention {
+        let (w, c) = (self.widths, &self.constants);
         Attention {
-            q: qkv.rows(0, w.qkv()),
+            q,
             k,
             v,
             heads: w.heads,
             kv_heads: w.kv_heads,
             head_dim: w.head_dim,
-            scale: 1.0 / (w.head_dim as f32).sqrt(),
+            scale: c.score_scale,
+            soft_cap: c.score_cap,
+            window: c.window.filter(|_| c.slides[layer]),
         }
     }
 
-    /// Keys and values inside rows of queries, keys and values.
-    pub(crate) fn own_keys(&self, qkv: Buf) -> (Rows, Rows) {
+    /// A norm of the residual stream's width.
+    pub(crate) fn norm(&self, rows: usize) -> Norm {
+        self.head_norm(rows, 1)
+    }
+
+    /// A norm of so many vectors a row.
+    pub(crate) fn head_norm(&self, rows: usize, heads: usize) -> Norm {
+        let offset = self.constants.flags.unit_offset_norms;
+        Norm {
+            rows,
+            heads,
+            eps: self.constants.eps,
+            offset: if offset { 1.0 } else { 0.0 },
+        }
+    }
+
+    pub(crate) fn activation(&self) -> Activation {
+        self.constants.flags.activation
+    }
+
+    pub(crate) fn embedding_scale(&self) -> f32 {
+        self.constants.embedding_scale
+    }
+
+    pub(crate) fn logit_cap(&self) -> Option<f32> {
+        self.constants.logit_cap
+    }
+
+    /// Cosines and sines that turn a layer's heads.
+    pub(crate) fn turns(&self, layer: usize, work: &Work) -> Buf {
+        let own = self.constants.slides[layer] && self.frequencies[1].is_some();
+        work.rope[usize::from(own)]
+    }
+
+    /// The residual stream, or a buffer of its shape, as rows.
+    pub(crate) fn stream(&self, x: Buf) -> Rows {
+        x.rows(0, self.widths.hidden)
+    }
+
+    /// Keys beside queries, wherever these lie.
+    pub(crate) fn keys(&self, queries: Rows) -> Rows {
+        queries.buf.rows(self.widths.q(), queries.stride)
+    }
+
+    /// Values inside rows of queries, keys and values.
+    pub(crate) fn values(&self, qkv: Buf) -> Rows {
         let w = self.widths;
-        (qkv.rows(w.q(), w.qkv()), qkv.rows(w.q() + w.kv(), w.qkv()))
+        qkv.rows(w.q() + w.kv(), w.qkv())
     }
 
     /// Sizes of the products of a block, for a number of tokens.

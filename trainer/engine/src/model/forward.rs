@@ -4,6 +4,7 @@ use crate::backend::{Buf, Linear};
 use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::model::decoder::Decoder;
+use crate::model::layout::Place;
 use crate::model::work::{Inside, Work};
 
 /// Where a block's keys and values are read from.
@@ -30,14 +31,20 @@ impl Decoder {
             )));
         }
         self.backend.begin(batch, store_rows)?;
-        self.backend.rope_table(work.rope, self.frequencies);
+        for (table, frequencies) in work.rope.into_iter().zip(self.frequencies) {
+            if let Some(frequencies) = frequencies {
+                self.backend.rope_table(table, frequencies);
+            }
+        }
         Ok(())
     }
 
     /// The current batch's embedded tokens into `x`.
     pub(crate) fn embed(&mut self, x: Buf, tokens: usize) {
         let (table, width) = (self.layout.embedding.of(self.weights), self.widths.hidden);
-        self.backend.embed(x.at(0, tokens * width), table, width);
+        let scale = self.embedding_scale();
+        self.backend
+            .embed(x.at(0, tokens * width), table, width, scale);
     }
 
     /// One block over the current batch: residual stream `input` → `output`, which may be the same buffer as `inside.middle` and as each other.
@@ -52,14 +59,18 @@ impl Decoder {
         work: &Work,
     ) {
         self.block_inside(layer, tokens, input, inside, keys, work);
-        let down = self.layout.blocks[layer].down.of(self.weights);
-        self.backend
-            .gate(work.gated, inside.gate_up, tokens, self.widths.inner);
-        let size = self.down_size(tokens);
-        self.add_linear(output, inside.middle, work.gated, down, size);
+        match self.layout.blocks[layer].mlp_post_norm {
+            Some(norm) => self.add_norm(output, inside.middle, inside.fed, norm, tokens),
+            None => {
+                self.gate(inside, tokens, work);
+                let down = self.layout.blocks[layer].down.of(self.weights);
+                let size = self.down_size(tokens);
+                self.add_linear(output, inside.middle, work.gated, down, size);
+            }
+        }
     }
 
-    /// A block up to its gate and up projections: everything that its backward pass needs.
+    /// Everything of a block that its backward pass needs: up to its gate and up projections, or up to its last norm where it ends in one.
     pub(crate) fn block_inside(
         &mut self,
         layer: usize,
@@ -72,47 +83,89 @@ impl Decoder {
         let w = self.widths;
         let block = self.layout.blocks[layer];
         let weights = self.weights;
-        let b = &mut self.backend;
-        b.rms_norm(
-            work.normed,
-            input,
-            block.attention_norm.of(weights),
-            self.eps,
-            tokens,
-        );
+        self.norm_stream(work.normed, input, block.attention_norm, tokens);
         let size = self.qkv_size(tokens);
         let b = &mut self.backend;
         b.linear(inside.qkv, work.normed, block.qkv.of(weights), size, false);
         if let Some(bias) = block.qkv_bias {
             b.add_bias(inside.qkv, bias.of(weights), tokens);
         }
-        let heads = inside.qkv.rows(0, w.qkv());
-        b.rope(heads, work.rope, w.heads + w.kv_heads, w.head_dim, false);
-        let (k, v) = match keys {
-            Keys::Own => self.own_keys(inside.qkv),
-            Keys::Store(store) => {
-                let new = inside.qkv.rows(w.q(), w.qkv());
-                b.store(store.rows(0, 2 * w.kv()), new, 2 * w.kv());
-                (store.rows(0, 2 * w.kv()), store.rows(w.kv(), 2 * w.kv()))
-            }
-        };
-        let attention = self.attention(inside.qkv, k, v);
+        if let Some([q_norm, k_norm]) = block.qk_norm {
+            let projected = inside.qkv.rows(0, w.qkv());
+            let (projected_keys, rotated_keys) = (self.keys(projected), self.keys(inside.rotated));
+            let (of_q, of_k) = (
+                self.head_norm(tokens, w.heads),
+                self.head_norm(tokens, w.kv_heads),
+            );
+            let b = &mut self.backend;
+            b.rms_norm(inside.rotated, projected, q_norm.of(weights), of_q, false);
+            b.rms_norm(
+                rotated_keys,
+                projected_keys,
+                k_norm.of(weights),
+                of_k,
+                false,
+            );
+        }
+        let turns = self.turns(layer, work);
+        let heads = w.heads + w.kv_heads;
+        self.backend
+            .rope(inside.rotated, turns, heads, w.head_dim, false);
+        let (mut k, mut v) = (self.keys(inside.rotated), self.values(inside.qkv));
+        if let Keys::Store(store) = keys {
+            let stored = [0, w.kv()].map(|column| store.rows(column, 2 * w.kv()));
+            self.backend.store(stored[0], k, w.kv());
+            self.backend.store(stored[1], v, w.kv());
+            [k, v] = stored;
+        }
+        let attention = self.attention(layer, inside.rotated, k, v);
         let y = inside.attention.rows(0, w.q());
         self.backend.attention(y, inside.lse, &attention);
         let (out, size) = (block.out.of(weights), self.out_size(tokens));
-        self.add_linear(inside.middle, input, inside.attention, out, size);
-        let b = &mut self.backend;
-        b.rms_norm(
-            work.normed,
-            inside.middle,
-            block.mlp_norm.of(weights),
-            self.eps,
-            tokens,
-        );
+        match block.attention_post_norm {
+            Some(norm) => {
+                self.backend
+                    .linear(inside.attended, inside.attention, out, size, false);
+                self.add_norm(inside.middle, input, inside.attended, norm, tokens);
+            }
+            None => self.add_linear(inside.middle, input, inside.attention, out, size),
+        }
+        self.norm_stream(work.normed, inside.middle, block.mlp_norm, tokens);
         let size = self.gate_up_size(tokens);
         let gate_up = block.gate_up.of(weights);
         self.backend
             .linear(inside.gate_up, work.normed, gate_up, size, false);
+        if block.mlp_post_norm.is_some() {
+            self.gate(inside, tokens, work);
+            let (down, size) = (block.down.of(weights), self.down_size(tokens));
+            self.backend
+                .linear(inside.fed, work.gated, down, size, false);
+        }
+    }
+
+    /// The gated activations into `work.gated`.
+    pub(crate) fn gate(&mut self, inside: &Inside, tokens: usize, work: &Work) {
+        let (inner, activation) = (self.widths.inner, self.activation());
+        self.backend
+            .gate(work.gated, inside.gate_up, tokens, inner, activation);
+    }
+
+    /// `y` = norm of the residual stream `x`.
+    pub(crate) fn norm_stream(&mut self, y: Buf, x: Buf, weight: Place, tokens: usize) {
+        let (y, x, norm) = (self.stream(y), self.stream(x), self.norm(tokens));
+        self.backend
+            .rms_norm(y, x, weight.of(self.weights), norm, false);
+    }
+
+    /// `y = residual + norm(x)`.
+    fn add_norm(&mut self, y: Buf, residual: Buf, x: Buf, weight: Place, tokens: usize) {
+        let len = tokens * self.widths.hidden;
+        if y != residual {
+            self.backend.copy(y.at(0, len), residual.at(0, len));
+        }
+        let (y, x, norm) = (self.stream(y), self.stream(x), self.norm(tokens));
+        self.backend
+            .rms_norm(y, x, weight.of(self.weights), norm, true);
     }
 
     /// `y = residual + x · Wᵀ`.

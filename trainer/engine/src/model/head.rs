@@ -31,14 +31,18 @@ impl Decoder {
     /// Logits of some tokens (rows of `x`) into `work.logits`.
     fn head(&mut self, work: &Work, x: Buf, rows: &[usize]) {
         let hidden = self.widths.hidden;
-        let norm = self.layout.norm.of(self.weights);
         let head = self.layout.head.of(self.weights);
         let size = self.head_size(rows.len());
         let len = rows.len() * hidden;
+        self.backend.gather(work.picked.at(0, len), x, rows, hidden);
+        let norm = self.layout.norm;
+        self.norm_stream(work.picked_normed, work.picked, norm, rows.len());
+        let cap = self.logit_cap();
         let b = &mut self.backend;
-        b.gather(work.picked.at(0, len), x, rows, hidden);
-        b.rms_norm(work.picked_normed, work.picked, norm, self.eps, rows.len());
         b.linear(work.logits, work.picked_normed, head, size, false);
+        if let Some(cap) = cap {
+            b.soft_cap(work.logits.at(0, rows.len() * size.outputs), cap);
+        }
     }
 
     /// Log-probability and entropy of each target, which are in order of their rows; a target's row is a number of an element of `rows`.
@@ -85,6 +89,7 @@ impl Decoder {
     ) {
         let w = self.widths;
         let (head, norm) = (self.layout.head, self.layout.norm);
+        let cap = self.logit_cap();
         for chunk in self.head_chunks(rows.len()) {
             let (range, local) = targets_of(targets, &chunk);
             let rows = &rows[chunk];
@@ -96,6 +101,7 @@ impl Decoder {
                 &local,
                 &dlogp[range],
                 temperature,
+                cap,
             );
             let size = self.head_size(rows.len());
             self.linear_backward(
@@ -107,18 +113,10 @@ impl Decoder {
                 size,
             );
             let dpicked = back.dpicked.at(0, rows.len() * w.hidden);
-            let b = &mut self.backend;
-            b.zero(dpicked);
-            b.rms_norm_backward(
-                dpicked,
-                norm.of(gradient),
-                back.dpicked_normed,
-                work.picked,
-                norm.of(self.weights),
-                self.eps,
-                rows.len(),
-            );
-            b.scatter_add(back.dx, dpicked, rows, w.hidden);
+            self.backend.zero(dpicked);
+            let (dy, picked) = (back.dpicked_normed, work.picked);
+            self.norm_backward(dpicked, dy, picked, norm, rows.len(), gradient);
+            self.backend.scatter_add(back.dx, dpicked, rows, w.hidden);
         }
     }
 

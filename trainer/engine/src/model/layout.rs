@@ -29,11 +29,17 @@ pub(crate) struct BlockPlaces {
     /// Queries, keys, values.
     pub(crate) qkv: Place,
     pub(crate) qkv_bias: Option<Place>,
+    /// Of queries' heads and of keys'.
+    pub(crate) qk_norm: Option<[Place; 2]>,
     pub(crate) out: Place,
+    /// Behind attention.
+    pub(crate) attention_post_norm: Option<Place>,
     pub(crate) mlp_norm: Place,
     /// Gate, up.
     pub(crate) gate_up: Place,
     pub(crate) down: Place,
+    /// Behind the feed-forward block.
+    pub(crate) mlp_post_norm: Option<Place>,
 }
 
 /// Places of all weights.
@@ -82,16 +88,32 @@ impl Layout {
                 let three = |kind: &str| {
                     ["q", "k", "v"].map(|which| name(&format!("self_attn.{which}_proj.{kind}")))
                 };
+                let norm = |which: &str| [name(&format!("{which}.weight"))];
+                let flags = config.flags;
+                // Hugging Face's name of the norm before the feed-forward block, elsewhere that of the norm behind attention.
+                let (behind_attention, before_mlp) = if flags.sandwich_norms {
+                    let behind = put(&norm("post_attention_layernorm"));
+                    (Some(behind), "pre_feedforward_layernorm")
+                } else {
+                    (None, "post_attention_layernorm")
+                };
                 BlockPlaces {
-                    attention_norm: put(&[name("input_layernorm.weight")]),
+                    attention_norm: put(&norm("input_layernorm")),
                     qkv: put(&three("weight")),
-                    qkv_bias: config.qkv_bias.then(|| put(&three("bias"))),
+                    qkv_bias: flags.qkv_bias.then(|| put(&three("bias"))),
+                    qk_norm: flags.qk_norm.then(|| {
+                        ["q", "k"].map(|which| put(&norm(&format!("self_attn.{which}_norm"))))
+                    }),
                     out: put(&[name("self_attn.o_proj.weight")]),
-                    mlp_norm: put(&[name("post_attention_layernorm.weight")]),
+                    attention_post_norm: behind_attention,
+                    mlp_norm: put(&norm(before_mlp)),
                     gate_up: put(
                         &["gate", "up"].map(|which| name(&format!("mlp.{which}_proj.weight")))
                     ),
                     down: put(&[name("mlp.down_proj.weight")]),
+                    mlp_post_norm: flags
+                        .sandwich_norms
+                        .then(|| put(&norm("post_feedforward_layernorm"))),
                 }
             })
             .collect();

@@ -1,4 +1,4 @@
-//! A decoder of the Llama family on a backend: weights, forward and backward passes, head.
+//! A decoder on a backend: weights, forward and backward passes, head.
 //!
 //! [`Model::infer`] serves generation; `train::step` drives the same blocks forward and backward over packed sequences.
 
@@ -9,7 +9,7 @@ mod head;
 mod layout;
 pub(crate) mod work;
 
-use self::decoder::Decoder;
+use self::decoder::{Constants, Decoder};
 use self::forward::Keys;
 use self::layout::{Layout, Place};
 use self::work::{Back, Inside, Widths, Work};
@@ -95,16 +95,25 @@ impl Model {
             }
             backend.upload(place.of(all), &tensor.data);
         }
-        let frequencies = config.rope_frequencies();
-        let table = backend.allocate(Purpose::Activations, frequencies.len())?;
-        backend.upload(table, &frequencies);
+        let mut frequencies = [None; 2];
+        let values = [
+            Some(config.rope_frequencies()),
+            config.sliding_rope_frequencies(),
+        ];
+        for (place, values) in frequencies.iter_mut().zip(values) {
+            if let Some(values) = values {
+                let table = backend.allocate(Purpose::Activations, values.len())?;
+                backend.upload(table, &values);
+                *place = Some(table);
+            }
+        }
         let decoder = Decoder {
             backend,
             widths: Widths::new(&config),
             layout,
             weights: all,
-            frequencies: table,
-            eps: config.rms_norm_eps,
+            frequencies,
+            constants: Constants::new(&config),
         };
         Ok(Self {
             config,

@@ -1,6 +1,6 @@
 //! Buffers that a pass over a batch works in, planned for a number of tokens.
 
-use crate::backend::{Backend, Buf, Purpose};
+use crate::backend::{Backend, Buf, Purpose, Rows};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 
@@ -19,6 +19,12 @@ pub(crate) struct Widths {
     /// Of the gate and up projections, each.
     pub(crate) inner: usize,
     pub(crate) vocabulary: usize,
+    /// Queries and keys go through norms, so that what is rotated lies apart from the projections.
+    pub(crate) qk_norm: bool,
+    /// Both parts of a block end in a norm, whose inputs lie apart from the residual stream.
+    pub(crate) sandwich: bool,
+    /// Tables of rotations, 1 or 2.
+    pub(crate) rope_tables: usize,
 }
 
 impl Widths {
@@ -30,6 +36,9 @@ impl Widths {
             head_dim: config.head_dim,
             inner: config.intermediate_size,
             vocabulary: config.vocab_size,
+            qk_norm: config.flags.qk_norm,
+            sandwich: config.flags.sandwich_norms,
+            rope_tables: 1 + usize::from(config.sliding_rope_frequencies().is_some()),
         }
     }
 
@@ -48,6 +57,29 @@ impl Widths {
         self.q() + 2 * self.kv()
     }
 
+    /// Elements a token of normed queries and keys; 0 where they have no norm.
+    fn normed_qk(self) -> usize {
+        if self.qk_norm {
+            self.q() + self.kv()
+        } else {
+            0
+        }
+    }
+
+    /// Elements a token of what goes into a norm behind a part of a block.
+    fn branch(self) -> usize {
+        if self.sandwich { self.hidden } else { 0 }
+    }
+
+    /// Queries and keys after norm and rotation: in `normed`, or in place among the projections where there is no norm.
+    fn rotated(self, qkv: Buf, normed: Buf) -> Rows {
+        if self.qk_norm {
+            normed.rows(0, self.q() + self.kv())
+        } else {
+            qkv.rows(0, self.qkv())
+        }
+    }
+
     /// Rows of logits that the head computes at a time.
     pub(crate) fn head_rows(self) -> usize {
         (LOGITS / self.vocabulary).clamp(1, LOGITS_ROWS)
@@ -57,14 +89,20 @@ impl Widths {
 /// What a block computes on the way and its backward pass needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Inside {
-    /// Queries, keys and values, rotated.
+    /// Queries, keys and values as they are projected, and rotated where there is no norm in between.
     pub(crate) qkv: Buf,
+    /// Queries, keys beside them, normed and rotated.
+    pub(crate) rotated: Rows,
     pub(crate) attention: Buf,
     /// Log-sum-exp of the scores, tokens × heads.
     pub(crate) lse: Buf,
+    /// Attention's projected result, where a norm follows.
+    pub(crate) attended: Buf,
     /// Residual stream between attention and feed-forward.
     pub(crate) middle: Buf,
     pub(crate) gate_up: Buf,
+    /// The feed-forward block's result, where a norm follows.
+    pub(crate) fed: Buf,
 }
 
 impl Inside {
@@ -73,23 +111,37 @@ impl Inside {
         Self::sizes(widths, tokens).iter().sum()
     }
 
-    fn sizes(w: Widths, tokens: usize) -> [usize; 5] {
-        [w.qkv(), w.q(), w.heads, w.hidden, 2 * w.inner].map(|n| n * tokens)
+    fn sizes(w: Widths, tokens: usize) -> [usize; 8] {
+        [
+            w.qkv(),
+            w.normed_qk(),
+            w.q(),
+            w.heads,
+            w.branch(),
+            w.hidden,
+            2 * w.inner,
+            w.branch(),
+        ]
+        .map(|n| n * tokens)
     }
 
     /// Cuts a buffer of [`Inside::len`] elements.
     pub(crate) fn cut(buf: Buf, widths: Widths, tokens: usize) -> Self {
         let mut offset = 0;
-        let [qkv, attention, lse, middle, gate_up] = Self::sizes(widths, tokens).map(|n| {
+        let parts = Self::sizes(widths, tokens).map(|n| {
             offset += n;
             buf.at(offset - n, n)
         });
+        let [qkv, normed, attention, lse, attended, middle, gate_up, fed] = parts;
         Self {
             qkv,
+            rotated: widths.rotated(qkv, normed),
             attention,
             lse,
+            attended,
             middle,
             gate_up,
+            fed,
         }
     }
 }
@@ -107,8 +159,8 @@ pub(crate) struct Work {
     pub(crate) inside: Inside,
     /// Gated activations.
     pub(crate) gated: Buf,
-    /// Cosines and sines of the batch's positions.
-    pub(crate) rope: Buf,
+    /// Cosines and sines of the batch's positions; the second for layers that see a window only, empty where they turn as the others do.
+    pub(crate) rope: [Buf; 2],
     /// Rows of the residual stream whose logits are wanted, before and after the last norm.
     pub(crate) picked: Buf,
     pub(crate) picked_normed: Buf,
@@ -131,6 +183,7 @@ impl Work {
             Inside::len(w, tokens),
             tokens * w.inner,
             tokens * w.head_dim,
+            (w.rope_tables - 1) * tokens * w.head_dim,
             rows * w.hidden,
             rows * w.hidden,
             rows * w.vocabulary,
@@ -144,6 +197,7 @@ impl Work {
             inside,
             gated,
             rope,
+            sliding_rope,
             picked,
             picked_normed,
             logits,
@@ -157,7 +211,7 @@ impl Work {
             normed,
             inside: Inside::cut(inside, w, tokens),
             gated,
-            rope,
+            rope: [rope, sliding_rope],
             picked,
             picked_normed,
             logits,
@@ -188,6 +242,10 @@ pub(crate) struct Back {
     pub(crate) dgated: Buf,
     pub(crate) dattention: Buf,
     pub(crate) dqkv: Buf,
+    /// Of rotated queries and keys; in place among those of the projections where there is no norm.
+    pub(crate) drotated: Rows,
+    /// Of what goes into a norm behind a part of a block.
+    pub(crate) dbranch: Buf,
     pub(crate) dpicked: Buf,
     pub(crate) dpicked_normed: Buf,
 }
@@ -205,6 +263,8 @@ impl Back {
             tokens * w.inner,
             tokens * w.q(),
             tokens * w.qkv(),
+            tokens * w.normed_qk(),
+            tokens * w.branch(),
             rows * w.hidden,
             rows * w.hidden,
         ];
@@ -215,6 +275,8 @@ impl Back {
             dgated,
             dattention,
             dqkv,
+            dnormed_qk,
+            dbranch,
             dpicked,
             dpicked_normed,
         ] = parts;
@@ -226,6 +288,8 @@ impl Back {
             dgated,
             dattention,
             dqkv,
+            drotated: w.rotated(dqkv, dnormed_qk),
+            dbranch,
             dpicked,
             dpicked_normed,
         })

@@ -137,6 +137,9 @@ mod tests {
         head_dim: 8,
         inner: 40,
         vocabulary: 100,
+        qk_norm: true,
+        sandwich: true,
+        rope_tables: 2,
     };
 
     #[test]

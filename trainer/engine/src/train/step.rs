@@ -322,7 +322,8 @@ impl MiniBatch {
             decoder.block_backward(layer, tokens, input, &inside, work, &back, gradient);
         }
         let dtable = decoder.layout.embedding.of(gradient);
-        decoder.backend.embed_backward(dtable, dx, width);
+        let scale = decoder.embedding_scale();
+        decoder.backend.embed_backward(dtable, dx, width, scale);
         Ok(())
     }
 }

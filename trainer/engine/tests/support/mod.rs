@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use engine::backend::cpu;
 use engine::batch::Group;
-use engine::config::{Family, Llama3Rope, ModelConfig};
+use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
 use engine::model::Model;
 
@@ -43,36 +43,61 @@ impl Random {
     }
 }
 
-/// A configuration of the family with sizes that are no round numbers.
+/// A configuration of the family with sizes that are no round numbers, and with what the family may have besides.
 pub(crate) fn config(random: &mut Random, family: Family) -> ModelConfig {
     let num_key_value_heads = random.pick(&[1, 2, 3]);
     let num_attention_heads = num_key_value_heads * random.pick(&[1, 2, 3, 4]);
     let head_dim = random.pick(&[8, 16, 20, 32, 64, 80]);
-    let scaling = Llama3Rope {
-        factor: 8.0,
-        low_freq_factor: 1.0,
-        high_freq_factor: 4.0,
-        original_max_position_embeddings: 64,
-    };
-    ModelConfig {
+    let num_hidden_layers = 2 + random.below(2);
+    let mut config = ModelConfig {
         family,
+        flags: family.flags(),
         vocab_size: 97 + random.below(1200),
         hidden_size: num_attention_heads * head_dim,
         intermediate_size: 24 + random.below(90),
-        num_hidden_layers: 2 + random.below(2),
+        num_hidden_layers,
         num_attention_heads,
         num_key_value_heads,
         head_dim,
         max_position_embeddings: 512,
         rms_norm_eps: 1e-5,
         rope_theta: random.pick(&[10_000.0, 100_000.0]),
-        rope_scaling: (family == Family::Llama && random.below(2) == 0).then_some(scaling),
-        qkv_bias: family == Family::Qwen2,
+        rope_scaling: None,
+        sliding: None,
+        query_pre_attn_scalar: head_dim as f32,
+        attn_logit_softcapping: None,
+        final_logit_softcapping: None,
         tie_word_embeddings: random.below(2) == 0,
         bos_token_id: None,
         eos_token_ids: Vec::new(),
         pad_token_id: None,
+    };
+    let mut coin = || random.below(2) == 0;
+    match family {
+        Family::Llama if coin() => {
+            config.rope_scaling = Some(RopeScaling::Llama3(Llama3Rope {
+                factor: 8.0,
+                low_freq_factor: 1.0,
+                high_freq_factor: 4.0,
+                original_max_position_embeddings: 64,
+            }));
+        }
+        Family::Gemma3 => {
+            config.hidden_size -= 1;
+            config.rope_scaling = coin().then_some(RopeScaling::Linear { factor: 8.0 });
+            config.query_pre_attn_scalar = random.pick(&[7.0, 30.0]);
+            config.attn_logit_softcapping = Some(random.pick(&[0.7, 5.0]));
+            config.final_logit_softcapping = Some(random.pick(&[1.5, 20.0]));
+            let pattern = random.pick(&[2, 3]);
+            config.sliding = Some(Sliding {
+                window: random.pick(&[2, 5, 17, 64, 70]),
+                layers: (1..=num_hidden_layers).map(|n| n % pattern > 0).collect(),
+                rope_theta: Some(1000.0),
+            });
+        }
+        _ => {}
     }
+    config
 }
 
 /// Weights of such sizes that activations stay near 1 and logits differ.
@@ -82,7 +107,12 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
         let size = shape.iter().product();
         let data = (0..size).map(|_| {
             if name.contains("norm") {
-                1.0 + 0.1 * random.normal()
+                let stored = if config.flags.unit_offset_norms {
+                    0.0
+                } else {
+                    1.0
+                };
+                stored + 0.1 * random.normal()
             } else if name.ends_with("bias") || name.contains("embed") {
                 0.3 * random.normal()
             } else {

@@ -4,6 +4,7 @@
 
 mod arena;
 mod attention;
+mod gate;
 mod lanes;
 mod matmul;
 mod rowwise;
@@ -17,8 +18,9 @@ use self::attention::{Gradients, Operands, Plan, Raw};
 use self::lanes::Level;
 use self::matmul::Operand;
 use self::threads::{CHUNK, Threads};
-use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Purpose, Rows, Target};
+use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Rows, Target};
 use crate::batch::{Batch, Draw, Sampled};
+use crate::config::Activation;
 use crate::error::EngineError;
 
 /// Rows over which a weight's gradient is summed before the sums are added up.
@@ -82,6 +84,11 @@ impl Cpu {
     }
 }
 
+/// Elements from the first row's beginning to the last row's end.
+fn strided(rows: usize, stride: usize, width: usize) -> usize {
+    rows.checked_sub(1).map_or(0, |last| last * stride + width)
+}
+
 impl Backend for Cpu {
     fn name(&self) -> String {
         format!(
@@ -127,21 +134,23 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn embed(&mut self, y: Buf, table: Buf, width: usize) {
+    fn embed(&mut self, y: Buf, table: Buf, width: usize, scale: f32) {
         let ([y], [table]) = self.arena.slices([y], [table]);
         for (y, token) in y.chunks_exact_mut(width).zip(&self.batch.tokens) {
-            y.copy_from_slice(&table[*token as usize * width..][..width]);
+            let row = &table[*token as usize * width..][..width];
+            for (y, x) in y.iter_mut().zip(row) {
+                *y = scale * x;
+            }
         }
     }
 
-    fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize) {
+    fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize, scale: f32) {
         let ([dtable], [dy]) = self.arena.slices([dtable], [dy]);
         for (dy, token) in dy.chunks_exact(width).zip(&self.batch.tokens) {
-            rowwise::add(
-                self.level,
-                &mut dtable[*token as usize * width..][..width],
-                dy,
-            );
+            let row = &mut dtable[*token as usize * width..][..width];
+            for (row, dy) in row.iter_mut().zip(dy) {
+                *row += scale * dy;
+            }
         }
     }
 
@@ -159,44 +168,48 @@ impl Backend for Cpu {
         }
     }
 
-    fn rms_norm(&mut self, y: Buf, x: Buf, weight: Buf, eps: f32, rows: usize) {
-        let width = weight.len();
-        let ([y], [x, weight]) = self
-            .arena
-            .slices([y.at(0, rows * width)], [x.at(0, rows * width), weight]);
+    fn rms_norm(&mut self, y: Rows, x: Rows, weight: Buf, norm: Norm, accumulate: bool) {
+        let (y_stride, x_stride) = (y.stride, x.stride);
+        let len = |stride| strided(norm.rows, stride, norm.heads * weight.len());
+        let ([y], [x, weight]) = self.arena.slices(
+            [y.buf.at(0, len(y_stride))],
+            [x.buf.at(0, len(x_stride)), weight],
+        );
         let level = self.level;
-        self.threads.rows(y, width, |i, y| {
-            rowwise::rms_norm(level, y, &x[i * width..][..y.len()], weight, eps);
+        self.threads.rows(y, y_stride, |i, y| {
+            let x = &x[i * x_stride..];
+            rowwise::rms_norm(level, y, y_stride, x, x_stride, weight, norm, accumulate);
         });
     }
 
     fn rms_norm_backward(
         &mut self,
-        dx: Buf,
+        dx: Rows,
         dweight: Buf,
-        dy: Buf,
-        x: Buf,
+        dy: Rows,
+        x: Rows,
         weight: Buf,
-        eps: f32,
-        rows: usize,
+        norm: Norm,
     ) {
         let width = weight.len();
-        let len = rows * width;
+        let strides = [dx.stride, dy.stride, x.stride];
+        let len = strides.map(|stride| strided(norm.rows, stride, norm.heads * width));
         let ([dx, dweight], [dy, x, weight]) = self.arena.slices(
-            [dx.at(0, len), dweight],
-            [dy.at(0, len), x.at(0, len), weight],
+            [dx.buf.at(0, len[0]), dweight],
+            [dy.buf.at(0, len[1]), x.buf.at(0, len[2]), weight],
         );
         let level = self.level;
-        let chunk = SUM_ROWS * width;
         self.partial.clear();
-        self.partial.resize(rows.div_ceil(SUM_ROWS) * width, 0.0);
+        self.partial
+            .resize(norm.rows.div_ceil(SUM_ROWS) * width, 0.0);
         let partial = &mut self.partial;
+        let [dx_chunk, dy_chunk, x_chunk] = strides.map(|stride| SUM_ROWS * stride);
         self.threads.pool.install(|| {
-            dx.par_chunks_mut(chunk)
+            dx.par_chunks_mut(dx_chunk)
                 .zip(partial.par_chunks_mut(width))
-                .zip(dy.par_chunks(chunk).zip(x.par_chunks(chunk)))
+                .zip(dy.par_chunks(dy_chunk).zip(x.par_chunks(x_chunk)))
                 .for_each(|((dx, dw), (dy, x))| {
-                    rowwise::rms_norm_backward(level, dx, dw, dy, x, weight, eps);
+                    rowwise::rms_norm_backward(level, dx, dw, dy, x, strides, weight, norm);
                 });
         });
         for part in self.partial.chunks_exact(width) {
@@ -343,24 +356,40 @@ impl Backend for Cpu {
         });
     }
 
-    fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize) {
+    fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize, activation: Activation) {
         let ([y], [x]) = self
             .arena
             .slices([y.at(0, rows * width)], [x.at(0, 2 * rows * width)]);
         let level = self.level;
         self.threads.rows(y, width, |i, y| {
-            rowwise::gate(level, y, &x[i * 2 * width..][..2 * y.len()], width);
+            let x = &x[i * 2 * width..][..2 * y.len()];
+            gate::forward(level, y, x, width, activation);
         });
     }
 
-    fn gate_backward(&mut self, x: Buf, dy: Buf, rows: usize, width: usize) {
+    fn gate_backward(
+        &mut self,
+        x: Buf,
+        dy: Buf,
+        rows: usize,
+        width: usize,
+        activation: Activation,
+    ) {
         let ([x], [dy]) = self
             .arena
             .slices([x.at(0, 2 * rows * width)], [dy.at(0, rows * width)]);
         let level = self.level;
         self.threads.rows(x, 2 * width, |i, x| {
-            rowwise::gate_backward(level, x, &dy[i * width..][..x.len() / 2], width);
+            let dy = &dy[i * width..][..x.len() / 2];
+            gate::backward(level, x, dy, width, activation);
         });
+    }
+
+    fn soft_cap(&mut self, x: Buf, cap: f32) {
+        let ([x], []) = self.arena.slices([x], []);
+        let level = self.level;
+        self.threads
+            .rows(x, 1, |_, x| gate::soft_cap(level, x, cap));
     }
 
     fn log_probs(
@@ -405,10 +434,17 @@ impl Backend for Cpu {
         targets: &[Target],
         dlogp: &[f32],
         temperature: f32,
+        soft_cap: Option<f32>,
     ) {
         let ([logits], []) = self.arena.slices([logits], []);
         let inverse = 1.0 / temperature;
         let level = self.level;
+        // The caps' slopes at the targets, while the logits are still there.
+        let slope = |y: f32| soft_cap.map_or(1.0, |cap| 1.0 - (y / cap) * (y / cap));
+        let at = |target: &Target| logits[target.row * vocabulary + target.token as usize];
+        self.partial.clear();
+        self.partial.extend(targets.iter().map(|t| slope(at(t))));
+        let slopes = &self.partial;
         self.threads.pool.install(|| {
             logits
                 .par_chunks_exact_mut(vocabulary)
@@ -419,9 +455,9 @@ impl Backend for Cpu {
                     let sum: f32 = dlogp[from..to].iter().sum();
                     let stats = softmax::row_stats(level, row, inverse, &mut []);
                     let factor = (-f64::from(sum * inverse) / stats.sum) as f32;
-                    softmax::row_gradient(level, row, inverse, stats.max, factor);
-                    for (target, dlogp) in targets[from..to].iter().zip(&dlogp[from..to]) {
-                        row[target.token as usize] += dlogp * inverse;
+                    softmax::row_gradient(level, row, inverse, stats.max, factor, soft_cap);
+                    for i in from..to {
+                        row[targets[i].token as usize] += dlogp[i] * inverse * slopes[i];
                     }
                 });
         });

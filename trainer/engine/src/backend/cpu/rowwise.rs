@@ -1,7 +1,7 @@
-//! Loops over rows: norms, gates, rotations, the optimiser. Each works on a chunk of rows that one thread has.
+//! Loops over rows: norms, rotations, sums, the optimiser. Each works on a chunk of rows that one thread has.
 
 use super::lanes::{LANES, Lanes, at_level};
-use crate::backend::AdamWStep;
+use crate::backend::{AdamWStep, Norm};
 
 /// Σ a·b over two equally long rows.
 #[inline(always)]
@@ -30,25 +30,58 @@ fn inverse_rms<L: Lanes>(x: &[f32], eps: f32) -> f32 {
     1.0 / (dot::<L>(x, x) / x.len() as f32 + eps).sqrt()
 }
 
+/// Vectors of rows that begin `stride` elements apart.
+fn vectors(x: &[f32], stride: usize, width: usize, heads: usize) -> impl Iterator<Item = &[f32]> {
+    x.chunks(stride)
+        .flat_map(move |row| row[..heads * width].chunks_exact(width))
+}
+
+/// As [`vectors`].
+fn vectors_mut(
+    x: &mut [f32],
+    stride: usize,
+    width: usize,
+    heads: usize,
+) -> impl Iterator<Item = &mut [f32]> {
+    x.chunks_mut(stride)
+        .flat_map(move |row| row[..heads * width].chunks_exact_mut(width))
+}
+
 #[inline(always)]
-fn rms_norm_body<L: Lanes>(y: &mut [f32], x: &[f32], weight: &[f32], eps: f32) {
+fn rms_norm_body<L: Lanes>(
+    y: &mut [f32],
+    y_stride: usize,
+    x: &[f32],
+    x_stride: usize,
+    weight: &[f32],
+    norm: Norm,
+    accumulate: bool,
+) {
     let width = weight.len();
-    for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
-        let scale = inverse_rms::<L>(x, eps);
+    let offsets = L::splat(norm.offset);
+    let ys = vectors_mut(y, y_stride, width, norm.heads);
+    for (y, x) in ys.zip(vectors(x, x_stride, width, norm.heads)) {
+        let scale = inverse_rms::<L>(x, norm.eps);
         let (ys, y_rest) = y.as_chunks_mut::<LANES>();
         let (xs, x_rest) = x.as_chunks::<LANES>();
         let (ws, w_rest) = weight.as_chunks::<LANES>();
         for ((y, x), w) in ys.iter_mut().zip(xs).zip(ws) {
-            L::get(x).mul(L::splat(scale)).mul(L::get(w)).put(y);
+            let normed = L::get(x).mul(L::splat(scale)).mul(L::get(w).add(offsets));
+            if accumulate {
+                normed.add(L::get(y)).put(y);
+            } else {
+                normed.put(y);
+            }
         }
         for ((y, x), w) in y_rest.iter_mut().zip(x_rest).zip(w_rest) {
-            *y = x * scale * w;
+            let normed = x * scale * (w + norm.offset);
+            *y = if accumulate { *y + normed } else { normed };
         }
     }
 }
 at_level! {
     /// See [`crate::backend::Backend::rms_norm`].
-    fn rms_norm(y: &mut [f32], x: &[f32], weight: &[f32], eps: f32) = rms_norm_body
+    fn rms_norm(y: &mut [f32], y_stride: usize, x: &[f32], x_stride: usize, weight: &[f32], norm: Norm, accumulate: bool) = rms_norm_body
 }
 
 #[inline(always)]
@@ -57,13 +90,18 @@ fn rms_norm_backward_body<L: Lanes>(
     dweight: &mut [f32],
     dy: &[f32],
     x: &[f32],
+    strides: [usize; 3],
     weight: &[f32],
-    eps: f32,
+    norm: Norm,
 ) {
-    let width = weight.len();
-    let rows = dx.chunks_exact_mut(width).zip(dy.chunks_exact(width));
-    for ((dx, dy), x) in rows.zip(x.chunks_exact(width)) {
-        let scale = inverse_rms::<L>(x, eps);
+    let (width, heads) = (weight.len(), norm.heads);
+    let [dx_stride, dy_stride, x_stride] = strides;
+    let offsets = L::splat(norm.offset);
+    let dxs = vectors_mut(dx, dx_stride, width, heads);
+    let dys = vectors(dy, dy_stride, width, heads);
+    let xs = vectors(x, x_stride, width, heads);
+    for ((dx, dy), x) in dxs.zip(dys).zip(xs) {
+        let scale = inverse_rms::<L>(x, norm.eps);
         let (dxs, dx_rest) = dx.as_chunks_mut::<LANES>();
         let (dws, dw_rest) = dweight.as_chunks_mut::<LANES>();
         let (dys, dy_rest) = dy.as_chunks::<LANES>();
@@ -71,90 +109,30 @@ fn rms_norm_backward_body<L: Lanes>(
         let (ws, w_rest) = weight.as_chunks::<LANES>();
         let mut along = L::splat(0.0);
         for (((dy, x), w), dw) in dys.iter().zip(xs).zip(ws).zip(dws.iter_mut()) {
-            let (dy, x) = (L::get(dy), L::get(x));
-            along = dy.mul(L::get(w)).fma(x, along);
+            let (dy, x, w) = (L::get(dy), L::get(x), L::get(w).add(offsets));
+            along = dy.mul(w).fma(x, along);
             dy.mul(x.mul(L::splat(scale))).add(L::get(dw)).put(dw);
         }
         let mut along_rest = 0.0;
         for (((dy, x), w), dw) in dy_rest.iter().zip(x_rest).zip(w_rest).zip(dw_rest) {
-            along_rest += dy * w * x;
+            along_rest += dy * (w + norm.offset) * x;
             *dw += dy * (x * scale);
         }
         let pull = (along.sum() + along_rest) * scale * scale * scale / width as f32;
         for (((dx, dy), x), w) in dxs.iter_mut().zip(dys).zip(xs).zip(ws) {
-            let direct = L::get(dy).mul(L::get(w)).mul(L::splat(scale));
+            let w = L::get(w).add(offsets);
+            let direct = L::get(dy).mul(w).mul(L::splat(scale));
             let change = L::get(x).fma(L::splat(-pull), direct);
             L::get(dx).add(change).put(dx);
         }
         for (((dx, dy), x), w) in dx_rest.iter_mut().zip(dy_rest).zip(x_rest).zip(w_rest) {
-            *dx += dy * w * scale - x * pull;
+            *dx += dy * (w + norm.offset) * scale - x * pull;
         }
     }
 }
 at_level! {
-    /// See [`crate::backend::Backend::rms_norm_backward`].
-    fn rms_norm_backward(dx: &mut [f32], dweight: &mut [f32], dy: &[f32], x: &[f32], weight: &[f32], eps: f32) = rms_norm_backward_body
-}
-
-/// `(σ(a), a·σ(a))`.
-#[inline(always)]
-fn silu<L: Lanes>(a: L) -> (L, L) {
-    let one = L::splat(1.0);
-    let sigmoid = one.div(one.add(L::splat(0.0).sub(a).exp()));
-    (sigmoid, a.mul(sigmoid))
-}
-
-#[inline(always)]
-fn gate_body<L: Lanes>(y: &mut [f32], x: &[f32], width: usize) {
-    for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(2 * width)) {
-        let (a, b) = x.split_at(width);
-        let (ys, y_rest) = y.as_chunks_mut::<LANES>();
-        let (a, a_rest) = a.as_chunks::<LANES>();
-        let (b, b_rest) = b.as_chunks::<LANES>();
-        for ((y, a), b) in ys.iter_mut().zip(a).zip(b) {
-            silu(L::get(a)).1.mul(L::get(b)).put(y);
-        }
-        for ((y, a), b) in y_rest.iter_mut().zip(a_rest).zip(b_rest) {
-            *y = silu(L::splat(*a)).1.mul(L::splat(*b)).array()[0];
-        }
-    }
-}
-at_level! {
-    /// See [`crate::backend::Backend::gate`].
-    fn gate(y: &mut [f32], x: &[f32], width: usize) = gate_body
-}
-
-/// d/da and d/db of silu(a)·b, times `dy`.
-#[inline(always)]
-fn gate_gradient<L: Lanes>(a: L, b: L, dy: L) -> (L, L) {
-    let one = L::splat(1.0);
-    let (sigmoid, silu) = silu(a);
-    let slope = sigmoid.mul(a.fma(one.sub(sigmoid), one));
-    (dy.mul(b).mul(slope), dy.mul(silu))
-}
-
-#[inline(always)]
-fn gate_backward_body<L: Lanes>(x: &mut [f32], dy: &[f32], width: usize) {
-    for (x, dy) in x.chunks_exact_mut(2 * width).zip(dy.chunks_exact(width)) {
-        let (a, b) = x.split_at_mut(width);
-        let (a, a_rest) = a.as_chunks_mut::<LANES>();
-        let (b, b_rest) = b.as_chunks_mut::<LANES>();
-        let (dy, dy_rest) = dy.as_chunks::<LANES>();
-        for ((a, b), dy) in a.iter_mut().zip(b).zip(dy) {
-            let (da, db) = gate_gradient(L::get(a), L::get(b), L::get(dy));
-            da.put(a);
-            db.put(b);
-        }
-        for ((a, b), dy) in a_rest.iter_mut().zip(b_rest).zip(dy_rest) {
-            let (da, db) = gate_gradient(L::splat(*a), L::splat(*b), L::splat(*dy));
-            *a = da.array()[0];
-            *b = db.array()[0];
-        }
-    }
-}
-at_level! {
-    /// See [`crate::backend::Backend::gate_backward`].
-    fn gate_backward(x: &mut [f32], dy: &[f32], width: usize) = gate_backward_body
+    /// See [`crate::backend::Backend::rms_norm_backward`]; `strides` are those of `dx`, `dy` and `x`.
+    fn rms_norm_backward(dx: &mut [f32], dweight: &mut [f32], dy: &[f32], x: &[f32], strides: [usize; 3], weight: &[f32], norm: Norm) = rms_norm_backward_body
 }
 
 #[inline(always)]

@@ -160,21 +160,33 @@ fn pick(
 }
 
 #[inline(always)]
-fn row_gradient_body<L: Lanes>(row: &mut [f32], inverse_temperature: f32, max: f32, factor: f32) {
+fn row_gradient_body<L: Lanes>(
+    row: &mut [f32],
+    inverse_temperature: f32,
+    max: f32,
+    factor: f32,
+    soft_cap: Option<f32>,
+) {
     let (scale, shift, factor) = (
         L::splat(inverse_temperature),
         L::splat(-max),
         L::splat(factor),
     );
+    let inverse_cap = L::splat(soft_cap.map_or(0.0, |cap| 1.0 / cap));
+    let gradient = |x: L| {
+        let weight = x.fma(scale, shift).exp().mul(factor);
+        let share = x.mul(inverse_cap);
+        weight.mul(L::splat(1.0).sub(share.mul(share)))
+    };
     let (chunks, rest) = row.as_chunks_mut::<LANES>();
     for x in chunks {
-        L::get(x).fma(scale, shift).exp().mul(factor).put(x);
+        gradient(L::get(x)).put(x);
     }
     for x in rest {
-        *x = L::splat(*x).fma(scale, shift).exp().mul(factor).array()[0];
+        *x = gradient(L::splat(*x)).array()[0];
     }
 }
 at_level! {
-    /// Replaces logits by `factor · exp(z − max)`.
-    fn row_gradient(row: &mut [f32], inverse_temperature: f32, max: f32, factor: f32) = row_gradient_body
+    /// Replaces logits by `factor · exp(z − max)`, and by the slope of the cap that they went through.
+    fn row_gradient(row: &mut [f32], inverse_temperature: f32, max: f32, factor: f32, soft_cap: Option<f32>) = row_gradient_body
 }

@@ -1,7 +1,8 @@
 use super::lanes::{Level, levels};
 use super::{Arena, Cpu, Plan, Threads};
-use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Purpose, Target};
+use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Draw, Span};
+use crate::config::Activation;
 use crate::sample::Sampling;
 
 fn cpu(level: Level) -> Cpu {
@@ -63,20 +64,33 @@ fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
 
     let [x, y, w, d] = [1, 2, 3, 4].map(|seed| filled(c, rows * width, seed));
     let weight = w.at(0, width);
-    c.rms_norm(y, x, weight, 1e-5, rows);
+    let norm = Norm {
+        rows,
+        heads: 1,
+        eps: 1e-5,
+        offset: 1.0,
+    };
+    let as_rows = |x: Buf| x.rows(0, width);
+    c.rms_norm(as_rows(y), as_rows(x), weight, norm, false);
+    c.rms_norm(as_rows(y), as_rows(d), weight, norm, true);
     found.push(("norm", bits(c, y)));
     let dweight = filled(c, width, 5);
-    c.rms_norm_backward(d, dweight, y, x, weight, 1e-5, rows);
+    let [dx, dy, from] = [d, y, x].map(as_rows);
+    c.rms_norm_backward(dx, dweight, dy, from, weight, norm);
     found.push(("norm backward", bits(c, d)));
     found.push(("norm backward, weight", bits(c, dweight)));
 
     let pairs = filled(c, 2 * rows * width, 6);
-    c.gate(y, pairs, rows, width);
-    found.push(("gate", bits(c, y)));
-    c.gate_backward(pairs, x, rows, width);
-    found.push(("gate backward", bits(c, pairs)));
+    for activation in [Activation::Silu, Activation::GeluTanh] {
+        c.gate(y, pairs, rows, width, activation);
+        found.push(("gate", bits(c, y)));
+        c.gate_backward(pairs, x, rows, width, activation);
+        found.push(("gate backward", bits(c, pairs)));
+    }
 
-    for head_dim in [12, 64, 90] {
+    for (head_dim, soft_cap, window) in
+        [(12, None, None), (64, Some(0.8), Some(7)), (90, None, None)]
+    {
         let (heads, kv_heads) = (6, 2);
         let stride = (heads + 2 * kv_heads) * head_dim;
         let [qkv, y, dy, dqkv] = [7, 8, 9, 10].map(|seed| filled(c, rows * stride, seed));
@@ -94,6 +108,8 @@ fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
             kv_heads,
             head_dim,
             scale: 0.3,
+            soft_cap,
+            window,
         };
         c.attention(y.rows(0, stride), lse, &attention);
         found.push(("attention", bits(c, y)));
@@ -112,6 +128,8 @@ fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
     let vocabulary = 2777;
     let logits = filled(c, 3 * vocabulary, 14);
     let targets = [(0, 5), (0, 2776), (2, 100)].map(|(row, token)| Target { row, token });
+    c.soft_cap(logits, 0.9);
+    found.push(("capped logits", bits(c, logits)));
     let (logp, entropy) = (filled(c, 3, 15), filled(c, 3, 16));
     c.log_probs(logp, entropy, logits, vocabulary, &targets, 0.8);
     found.push(("log-probabilities", bits(c, logp)));
@@ -125,7 +143,14 @@ fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
         .collect();
     let drawn = c.sample(logits, vocabulary, &draws).expect("finite logits");
     found.push(("draws", drawn.iter().map(|d| d.token).collect()));
-    c.log_probs_backward(logits, vocabulary, &targets, &[0.5, -0.2, 1.0], 0.8);
+    c.log_probs_backward(
+        logits,
+        vocabulary,
+        &targets,
+        &[0.5, -0.2, 1.0],
+        0.8,
+        Some(0.9),
+    );
     found.push(("log-probabilities backward", bits(c, logits)));
 
     let sum = c.sum_squares(x).expect("a sum").to_bits();

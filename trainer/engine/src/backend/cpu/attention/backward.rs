@@ -2,9 +2,10 @@
 
 #![allow(unsafe_code)]
 
+use super::super::gate::capped_slope;
 use super::super::lanes::{LANES, Lanes, Level, at_level};
 use super::super::rowwise::dot;
-use super::forward::{mask, piece_rows, transpose, window};
+use super::forward::{Seen, cap_scores, mask, piece_rows, seen_by, transpose};
 use super::kernels::{Weighted, combine, scores};
 use super::plan::{Plan, Task};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch};
@@ -41,7 +42,19 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     let scale = operands.shape.scale;
     let rows = task.queries * share;
     let lanes = rows.next_multiple_of(LANES);
-    let [q, dy, q_rows, dy_rows, dq, p, ds, lse, along, seen] = scratch.parts([
+    let [
+        q,
+        dy,
+        q_rows,
+        dy_rows,
+        dq,
+        p,
+        ds,
+        lse,
+        along,
+        first_seen,
+        seen,
+    ] = scratch.parts([
         depth * lanes,
         depth * lanes,
         rows * depth,
@@ -49,6 +62,7 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
         rows * depth,
         KEYS * lanes,
         KEYS * lanes,
+        lanes,
         lanes,
         lanes,
         lanes,
@@ -61,11 +75,12 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     }
     dq.fill(0.0);
     for keys in &task.keys {
-        let (from, to, most) = window(seen, task, keys, share);
+        let Seen { from, to, range } =
+            seen_by(first_seen, seen, task, keys, share, operands.shape.window);
         let (first, last) = piece_rows(task, keys, share);
-        let mut done = 0;
-        while done < most {
-            let n = KEYS.min(most - done);
+        let mut done = range.start;
+        while done < range.end {
+            let n = KEYS.min(range.end - done);
             let row = keys.row + done;
             let head = kv_head * depth;
             // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given; no other thread has this component's rows of this head.
@@ -75,10 +90,14 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
                 let stride = operands.k.stride;
                 let (sp, dsp) = (p.as_mut_ptr(), ds.as_mut_ptr());
                 scores::<L>(sp, lanes, from, to, k, stride, q.as_ptr(), depth, n);
-                mask::<L>(p, lanes, from, to, seen, done, n);
+                if let Some(cap) = operands.shape.soft_cap {
+                    cap_scores::<L>(p, lanes, from, to, n, cap);
+                }
+                mask::<L>(p, lanes, from, to, first_seen, seen, done, n);
                 let stride = operands.v.stride;
                 scores::<L>(dsp, lanes, from, to, v, stride, dy.as_ptr(), depth, n);
-                softmax_backward::<L>(p, ds, lanes, from, to, n, lse, along);
+                let soft_cap = operands.shape.soft_cap;
+                softmax_backward::<L>(p, ds, lanes, from, to, n, lse, along, soft_cap);
                 let by_key = |weights: &[f32], values: &[f32]| Weighted {
                     weights: weights.as_ptr().add(first),
                     row_stride: lanes,
@@ -171,7 +190,7 @@ unsafe fn collect<L: Lanes>(
     }
 }
 
-/// Replaces scores by p = exp(score − lse), and dL/dp by dL/dscore = p · (dL/dp − Σ dy·y).
+/// Replaces scores by p = exp(score − lse), and dL/dp by dL/dscore = p · (dL/dp − Σ dy·y), times the slope of a cap that scores went through.
 #[inline(always)]
 fn softmax_backward<L: Lanes>(
     p: &mut [f32],
@@ -182,6 +201,7 @@ fn softmax_backward<L: Lanes>(
     keys: usize,
     lse: &[f32],
     along: &[f32],
+    soft_cap: Option<f32>,
 ) {
     let (lse, _) = lse[from..to].as_chunks::<LANES>();
     let (along, _) = along[from..to].as_chunks::<LANES>();
@@ -190,8 +210,13 @@ fn softmax_backward<L: Lanes>(
         let (p, _) = p[row.clone()].as_chunks_mut::<LANES>();
         let (ds, _) = ds[row].as_chunks_mut::<LANES>();
         for (((p, ds), lse), along) in p.iter_mut().zip(ds).zip(lse).zip(along) {
-            let weight = L::get(p).sub(L::get(lse)).exp();
-            weight.mul(L::get(ds).sub(L::get(along))).put(ds);
+            let score = L::get(p);
+            let weight = score.sub(L::get(lse)).exp();
+            let slope = weight.mul(L::get(ds).sub(L::get(along)));
+            match soft_cap {
+                None => slope.put(ds),
+                Some(cap) => slope.mul(capped_slope(score, cap)).put(ds),
+            }
             weight.put(p);
         }
     }

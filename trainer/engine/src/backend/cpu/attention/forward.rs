@@ -2,6 +2,9 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
+use super::super::gate::capped;
 use super::super::lanes::{LANES, Lanes, Level, at_level};
 use super::kernels::{Weighted, combine, scores};
 use super::plan::{Keys, Plan, Task};
@@ -30,10 +33,11 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     let (share, depth) = (operands.share(), operands.shape.head_dim);
     let rows = task.queries * share;
     let lanes = rows.next_multiple_of(LANES);
-    let [q, s, out, max, sum, fade, seen] = scratch.parts([
+    let [q, s, out, max, sum, fade, first_seen, seen] = scratch.parts([
         depth * lanes,
         KEYS * lanes,
         rows * depth,
+        lanes,
         lanes,
         lanes,
         lanes,
@@ -55,10 +59,11 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     max.fill(BELOW_ALL);
     sum.fill(0.0);
     for keys in &task.keys {
-        let (from, to, most) = window(seen, task, keys, share);
-        let mut done = 0;
-        while done < most {
-            let n = KEYS.min(most - done);
+        let Seen { from, to, range } =
+            seen_by(first_seen, seen, task, keys, share, operands.shape.window);
+        let mut done = range.start;
+        while done < range.end {
+            let n = KEYS.min(range.end - done);
             let row = keys.row + done;
             let head = kv_head * depth;
             // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
@@ -76,7 +81,10 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
                     depth,
                     n,
                 );
-                mask::<L>(s, lanes, from, to, seen, done, n);
+                if let Some(cap) = operands.shape.soft_cap {
+                    cap_scores::<L>(s, lanes, from, to, n, cap);
+                }
+                mask::<L>(s, lanes, from, to, first_seen, seen, done, n);
                 softmax::<L>(s, lanes, from, to, n, max, sum, fade);
                 let (first, last) = piece_rows(task, keys, share);
                 for r in first..last {
@@ -142,28 +150,68 @@ pub(super) fn piece_rows(task: &Task, keys: &Keys, share: usize) -> (usize, usiz
     }
 }
 
-/// Writes the number of these keys that each lane sees, 0 for lanes that do not read them; returns the range of lanes and the largest number.
-pub(super) fn window(
+/// The lanes that read some keys, and which of the keys any of them sees.
+pub(super) struct Seen {
+    /// First lane, a multiple of the lanes' number.
+    pub(super) from: usize,
+    /// End of the lanes, likewise.
+    pub(super) to: usize,
+    /// Numbers of keys; it begins at a multiple of [`KEYS`], so that where a window begins changes nothing for those that see more.
+    pub(super) range: Range<usize>,
+}
+
+/// Writes for each lane the number of the first of these keys that it sees and the number after the last one: 0 and 0 for lanes that do not read them.
+pub(super) fn seen_by(
+    first_seen: &mut [f32],
     seen: &mut [f32],
     task: &Task,
     keys: &Keys,
     share: usize,
-) -> (usize, usize, usize) {
+    window: Option<usize>,
+) -> Seen {
     let (first, last) = piece_rows(task, keys, share);
     let (from, to) = (first / LANES * LANES, last.next_multiple_of(LANES));
+    first_seen[from..to].fill(0.0);
     seen[from..to].fill(0.0);
-    let mut most = 0;
+    let (mut least, mut most) = (keys.len, 0);
     for piece in &task.pieces[keys.pieces.clone()] {
         for i in 0..piece.len {
-            let n = (piece.visible + i)
-                .saturating_sub(keys.position)
-                .min(keys.len);
-            most = most.max(n);
+            let visible = piece.visible + i;
+            let number = |position: usize| position.saturating_sub(keys.position).min(keys.len);
+            let start = number(window.map_or(0, |window| visible.saturating_sub(window)));
+            let end = number(visible);
+            if start < end {
+                least = least.min(start);
+                most = most.max(end);
+            }
             let r = (piece.query + i) * share;
-            seen[r..r + share].fill(n as f32);
+            first_seen[r..r + share].fill(start as f32);
+            seen[r..r + share].fill(end as f32);
         }
     }
-    (from, to, most)
+    Seen {
+        from,
+        to,
+        range: least / KEYS * KEYS..most,
+    }
+}
+
+/// `cap · tanh(score / cap)`.
+#[inline(always)]
+pub(super) fn cap_scores<L: Lanes>(
+    s: &mut [f32],
+    lanes: usize,
+    from: usize,
+    to: usize,
+    keys: usize,
+    cap: f32,
+) {
+    for j in 0..keys {
+        let row = &mut s[j * lanes + from..j * lanes + to];
+        for s in row.as_chunks_mut::<LANES>().0 {
+            capped(L::get(s), cap).put(s);
+        }
+    }
 }
 
 /// Sets scores of keys that a lane does not see to minus infinity. Keys are numbered from `done` on.
@@ -173,20 +221,29 @@ pub(super) fn mask<L: Lanes>(
     lanes: usize,
     from: usize,
     to: usize,
+    first_seen: &[f32],
     seen: &[f32],
     done: usize,
     keys: usize,
 ) {
-    if seen[from..to].iter().all(|n| *n >= (done + keys) as f32) {
+    let (first_seen, seen) = (&first_seen[from..to], &seen[from..to]);
+    let all_seen = seen.iter().all(|n| *n >= (done + keys) as f32)
+        && first_seen.iter().all(|n| *n <= done as f32);
+    if all_seen {
         return;
     }
-    let groups = seen[from..to].as_chunks::<LANES>().0;
+    let (first_seen, seen) = (
+        first_seen.as_chunks::<LANES>().0,
+        seen.as_chunks::<LANES>().0,
+    );
     for j in 0..keys {
         let row = &mut s[j * lanes + from..j * lanes + to];
-        for (s, seen) in row.as_chunks_mut::<LANES>().0.iter_mut().zip(groups) {
+        let groups = row.as_chunks_mut::<LANES>().0.iter_mut();
+        for ((s, first), seen) in groups.zip(first_seen).zip(seen) {
             let number = L::splat((done + j) as f32);
             let hidden = L::splat(f32::NEG_INFINITY);
-            number.select_lt(L::get(seen), L::get(s), hidden).put(s);
+            let score = number.select_lt(L::get(first), hidden, L::get(s));
+            number.select_lt(L::get(seen), score, hidden).put(s);
         }
     }
 }

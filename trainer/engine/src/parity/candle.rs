@@ -1,0 +1,132 @@
+//! The same model in candle-transformers, with what its implementations leave out put elsewhere, or refused.
+
+use candle_core::{DType, Device, Error, Result, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::{gemma3, llama, qwen2, qwen3};
+use serde_json::Value;
+
+use crate::config::{Family, ModelConfig, RopeScaling, Sliding};
+use crate::load::Weights;
+
+/// Logits after the last of some tokens, by candle-transformers in f32.
+///
+/// # Errors
+/// Where candle cannot compute what the configuration asks for.
+pub fn logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Result<Vec<f32>> {
+    let ids = Tensor::new(tokens, &Device::Cpu)?.unsqueeze(0)?;
+    let mut json = config.to_json("float32");
+    // Its rotary tables are as long as the context, and some models have one a layer.
+    json["max_position_embeddings"] = tokens.len().into();
+    let logits = match config.family {
+        Family::Llama => {
+            refuse_linear_rope(config)?;
+            let parsed: llama::LlamaConfig = read(json)?;
+            let config = parsed.into_config(false);
+            let mut cache = llama::Cache::new(false, DType::F32, &config, &Device::Cpu)?;
+            llama::Llama::load(variables(weights, |_| None)?, &config)?
+                .forward(&ids, 0, &mut cache)?
+        }
+        Family::Qwen2 => {
+            refuse_scaled_rope(config)?;
+            refuse_sliding(config)?;
+            // A number, even where it is not used.
+            json["sliding_window"] = tokens.len().into();
+            let weights = variables(weights, |_| None)?;
+            qwen2::ModelForCausalLM::new(&read(json)?, weights)?.forward(&ids, 0)?
+        }
+        Family::Qwen3 => {
+            refuse_scaled_rope(config)?;
+            refuse_sliding(config)?;
+            let weights = variables(weights, |_| None)?;
+            qwen3::ModelForCausalLM::new(&read(json)?, weights)?.forward(&ids, 0)?
+        }
+        Family::Gemma3 => gemma(config, weights, json, &ids)?,
+    };
+    logits.flatten_all()?.to_vec1()
+}
+
+fn gemma(config: &ModelConfig, weights: &Weights, mut json: Value, ids: &Tensor) -> Result<Tensor> {
+    refuse_scaled_rope(config)?;
+    let (window, pattern, theta) = match &config.sliding {
+        Some(Sliding {
+            window,
+            layers,
+            rope_theta: Some(theta),
+        }) => (*window, pattern(layers)?, *theta),
+        _ => return Err(unknown("layers without a window of their own rotation")),
+    };
+    if !config.tie_word_embeddings {
+        return Err(unknown("a head apart from the embedding"));
+    }
+    json["sliding_window_pattern"] = pattern.into();
+    json["rope_local_base_freq"] = theta.into();
+    // candle lets a token see one more than `transformers` and llama.cpp do.
+    json["sliding_window"] = (window - 1).into();
+    // It divides scores by the root of the heads' width, whatever the configuration says; the norm of queries makes up for it.
+    json["query_pre_attn_scalar"] = config.head_dim.into();
+    let factor = (config.head_dim as f32 / config.query_pre_attn_scalar).sqrt();
+    let weights = variables(weights, |name| {
+        name.ends_with("q_norm.weight").then_some(factor)
+    })?;
+    gemma3::Model::new(false, &read(json)?, weights)?.forward(ids, 0)
+}
+
+/// Every how many layers one sees everything, which is all that candle asks for.
+fn pattern(slides: &[bool]) -> Result<usize> {
+    let first = slides.iter().position(|slides| !slides);
+    let pattern = first.unwrap_or(slides.len()) + 1;
+    if (1..)
+        .zip(slides)
+        .all(|(n, slides)| *slides == (n % pattern > 0))
+    {
+        Ok(pattern)
+    } else {
+        Err(unknown("windows in an uneven order of layers"))
+    }
+}
+
+/// Weights for candle; `1 + w` is multiplied by a factor where `factor` names one.
+fn variables(
+    weights: &Weights,
+    factor: impl Fn(&str) -> Option<f32>,
+) -> Result<VarBuilder<'static>> {
+    let tensors = weights.tensors.iter().map(|(name, tensor)| {
+        let value = Tensor::from_slice(&tensor.data, tensor.shape.as_slice(), &Device::Cpu)?;
+        let value = match factor(name).map(f64::from) {
+            Some(factor) => value.affine(factor, factor - 1.0)?,
+            None => value,
+        };
+        Ok((name.clone(), value))
+    });
+    let tensors = tensors.collect::<Result<_>>()?;
+    Ok(VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu))
+}
+
+fn read<T: serde::de::DeserializeOwned>(json: Value) -> Result<T> {
+    serde_json::from_value(json).map_err(Error::wrap)
+}
+
+fn refuse_linear_rope(config: &ModelConfig) -> Result<()> {
+    match config.rope_scaling {
+        Some(RopeScaling::Linear { .. }) => Err(unknown("a linearly scaled rotary embedding")),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_scaled_rope(config: &ModelConfig) -> Result<()> {
+    match config.rope_scaling {
+        Some(_) => Err(unknown("a scaled rotary embedding in this family")),
+        None => Ok(()),
+    }
+}
+
+fn refuse_sliding(config: &ModelConfig) -> Result<()> {
+    match config.sliding {
+        Some(_) => Err(unknown("a sliding window in this family")),
+        None => Ok(()),
+    }
+}
+
+fn unknown(what: &str) -> Error {
+    Error::Msg(format!("it does not know {what}"))
+}
