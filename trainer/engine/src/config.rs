@@ -3,6 +3,8 @@
 //! Field names are those of Hugging Face's `config.json`. Every number is checked before anything is sized by it.
 
 mod json;
+#[cfg(test)]
+mod tests;
 
 /// Families whose decoders the flags of [`ModelConfig`] describe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,6 +23,7 @@ pub(crate) enum Value {
     Bool(bool),
     Text(String),
     Ints(Vec<i64>),
+    Floats(Vec<f32>),
     Texts(Vec<String>),
     Other,
 }
@@ -283,10 +284,11 @@ impl Header {
         if depth >= MAX_DEPTH {
             return Err("nests its metadata arrays too deep".into());
         }
-        let (mut ints, mut texts) = (Vec::new(), Vec::new());
+        let (mut ints, mut floats, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..length {
             match self.value(kind, depth + 1)? {
                 Value::Int(n) => ints.push(n),
+                Value::Float(x) => floats.push(x as f32),
                 Value::Text(text) => texts.push(text),
                 _ => {}
             }
@@ -294,6 +296,7 @@ impl Header {
         Ok(match kind {
             8 => Value::Texts(texts),
             0..=5 => Value::Ints(ints),
+            6 => Value::Floats(floats),
             _ => Value::Other,
         })
     }

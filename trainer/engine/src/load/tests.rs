@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use serde_json::json;
 use tempfile::TempDir;
 
+mod families;
+
 use super::*;
-use crate::config::{Llama3Rope, RopeScaling};
 use crate::text::bytes;
 
 const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -109,6 +110,11 @@ fn gguf(metadata: &BTreeMap<&'static str, Value>, kind: GgmlDType) -> Vec<u8> {
             )
         })
         .collect();
+    written(metadata, &tensors)
+}
+
+/// A GGUF file's bytes.
+fn written(metadata: &BTreeMap<&'static str, Value>, tensors: &[(String, QTensor)]) -> Vec<u8> {
     let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
     let tensors: Vec<(&str, &QTensor)> =
         tensors.iter().map(|(name, t)| (name.as_str(), t)).collect();
@@ -545,20 +551,4 @@ proptest! {
             prop_assert!(config.parameters() > 0);
         }
     }
-}
-
-#[test]
-fn a_configuration_comes_back_from_its_json() {
-    let mut config = config();
-    config.rope_scaling = Some(RopeScaling::Llama3(Llama3Rope {
-        factor: 32.0,
-        low_freq_factor: 1.0,
-        high_freq_factor: 4.0,
-        original_max_position_embeddings: 64,
-    }));
-    config.bos_token_id = Some(3);
-    config.eos_token_ids = vec![256, 4];
-    let json = config.to_json("float32");
-    assert_eq!(json["rms_norm_eps"].to_string(), "0.00001");
-    assert_eq!(ModelConfig::from_json(&json.to_string()).unwrap(), config);
 }

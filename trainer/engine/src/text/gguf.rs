@@ -1,5 +1,8 @@
 //! The tokenizer in a GGUF file's metadata → `tokenizer.json`.
 
+mod byte_level;
+mod sentencepiece;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -9,24 +12,24 @@ use crate::load::gguf::{Gguf, Value as Metadata};
 use crate::load::llama_cpp::token;
 
 /// llama.cpp's token types that `tokenizer.json` tells apart.
+const NORMAL: i64 = 1;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
-/// GPT-4's pattern with digits in groups of `DIGITS`, as Llama 3 and Qwen2 have it.
-const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-
-/// The byte-level BPE of a GGUF file in Hugging Face's form.
+/// The file's tokenizer in Hugging Face's form.
 pub(super) fn tokenizer_json(gguf: &Gguf, config: &ModelConfig) -> Result<Value, String> {
-    match gguf.value("tokenizer.ggml.model") {
-        Some(Metadata::Text(kind)) if kind == "gpt2" => {}
+    let tokens = texts(gguf, "tokenizer.ggml.tokens");
+    let parts = match gguf.value("tokenizer.ggml.model") {
+        Some(Metadata::Text(kind)) if kind == "gpt2" => byte_level::parts(gguf, tokens?)?,
+        Some(Metadata::Text(kind)) if kind == "llama" => sentencepiece::parts(gguf, tokens?)?,
         Some(Metadata::Text(kind)) => {
             return Err(format!(
-                "has a tokenizer of type `{kind}`; in GGUF files `gpt2` (byte-level BPE) is supported, so take the model as safetensors with its tokenizer.json"
+                "has a tokenizer of type `{kind}`; in GGUF files `gpt2` (byte-level BPE) and `llama` (SentencePiece's BPE) are supported, so take the model as safetensors with its tokenizer.json"
             ));
         }
         _ => return Err("has no tokenizer (`tokenizer.ggml.model`)".into()),
-    }
-    let tokens = texts(gguf, "tokenizer.ggml.tokens")?;
+    };
+    let tokens = &parts.tokens;
     if tokens.len() > config.vocab_size {
         return Err(format!(
             "has {} tokens for an embedding of {} rows; it is inconsistent, so fetch or convert it again",
@@ -40,43 +43,48 @@ pub(super) fn tokenizer_json(gguf: &Gguf, config: &ModelConfig) -> Result<Value,
             return Err(format!("lists the token {token:?} twice"));
         }
     }
-    let merges = texts(gguf, "tokenizer.ggml.merges")?
-        .iter()
-        .map(|merge| {
-            // A space inside a token is written Ġ, so the first one parts them; a token may begin with one only by damage.
-            let (left, right) = merge
-                .split_once(' ')
-                .ok_or_else(|| format!("has a merge that is no pair: {merge:?}"))?;
-            Ok(json!([left, right]))
-        })
-        .collect::<Result<Vec<Value>, String>>()?;
-    let name = match gguf.value("tokenizer.ggml.pre") {
-        Some(Metadata::Text(name)) => name.as_str(),
-        _ => "gpt-2",
-    };
-    let splits = Splits::named(name)?;
+    let mut model = json!({
+        "type": "BPE",
+        "dropout": null,
+        "unk_token": parts.unknown,
+        "continuing_subword_prefix": null,
+        "end_of_word_suffix": null,
+        "fuse_unk": parts.bytes_for_unknown,
+        "byte_fallback": parts.bytes_for_unknown,
+        "ignore_merges": parts.ignore_merges,
+    });
+    model["vocab"] = Value::Object(vocabulary);
+    model["merges"] = Value::Array(parts.merges);
     Ok(json!({
         "version": "1.0",
         "truncation": null,
         "padding": null,
         "added_tokens": added_tokens(gguf, tokens)?,
-        "normalizer": splits.normalizer,
-        "pre_tokenizer": splits.pre_tokenizer,
-        "post_processor": post_processor(gguf, tokens, splits.begins_text)?,
-        "decoder": byte_level(true),
-        "model": {
-            "type": "BPE",
-            "dropout": null,
-            "unk_token": null,
-            "continuing_subword_prefix": null,
-            "end_of_word_suffix": null,
-            "fuse_unk": false,
-            "byte_fallback": false,
-            "ignore_merges": splits.ignore_merges,
-            "vocab": vocabulary,
-            "merges": merges,
-        },
+        "normalizer": parts.normalizer,
+        "pre_tokenizer": parts.pre_tokenizer,
+        "post_processor": post_processor(gguf, tokens, parts.begins_text)?,
+        "decoder": parts.decoder,
+        "model": model,
     }))
+}
+
+/// What one kind of tokenizer puts into `tokenizer.json`.
+struct Parts {
+    /// By id, as the vocabulary writes them.
+    tokens: Vec<String>,
+    /// Pairs, the first to be merged first.
+    merges: Vec<Value>,
+    normalizer: Value,
+    pre_tokenizer: Value,
+    decoder: Value,
+    /// The token for what no token writes.
+    unknown: Option<String>,
+    /// Whether what no token writes is written in tokens of bytes.
+    bytes_for_unknown: bool,
+    /// Whether a word that is a token goes without merges.
+    ignore_merges: bool,
+    /// Whether texts begin with a BOS token unless the file says otherwise.
+    begins_text: bool,
 }
 
 fn texts<'a>(gguf: &'a Gguf, key: &str) -> Result<&'a [String], String> {
@@ -86,72 +94,18 @@ fn texts<'a>(gguf: &'a Gguf, key: &str) -> Result<&'a [String], String> {
     }
 }
 
-/// How llama.cpp's pre-tokenizers, known by name, cut a text into words.
-struct Splits {
-    normalizer: Value,
-    pre_tokenizer: Value,
-    /// Whether a word that is a token goes without merges.
-    ignore_merges: bool,
-    /// Whether texts begin with a BOS token unless the file says otherwise.
-    begins_text: bool,
-}
-
-impl Splits {
-    fn named(name: &str) -> Result<Self, String> {
-        let plain = |pre_tokenizer| Self {
-            normalizer: Value::Null,
-            pre_tokenizer,
-            ignore_merges: false,
-            begins_text: false,
-        };
-        let words = |digits: &str| {
-            json!({
-                "type": "Sequence",
-                "pretokenizers": [
-                    {
-                        "type": "Split",
-                        "pattern": {"Regex": WORDS.replace("DIGITS", digits)},
-                        "behavior": "Isolated",
-                        "invert": false,
-                    },
-                    byte_level(false),
-                ],
-            })
-        };
-        match name {
-            "gpt-2" | "default" => Ok(plain(byte_level(true))),
-            "smollm" => Ok(plain(json!({
-                "type": "Sequence",
-                "pretokenizers": [
-                    {"type": "Digits", "individual_digits": true},
-                    byte_level(true),
-                ],
-            }))),
-            "llama-bpe" => Ok(Self {
-                ignore_merges: true,
-                begins_text: true,
-                ..plain(words(r"\p{N}{1,3}"))
-            }),
-            "qwen2" => Ok(Self {
-                normalizer: json!({"type": "NFC"}),
-                ..plain(words(r"\p{N}"))
-            }),
-            other => Err(format!(
-                "has the pre-tokenizer `{other}`; `gpt-2`, `smollm`, `llama-bpe` and `qwen2` are supported, so take the model as safetensors with its tokenizer.json"
-            )),
-        }
+/// llama.cpp's types of some tokens; none where the file does not tell them apart.
+fn types<'a>(gguf: &'a Gguf, tokens: &[String]) -> Result<Option<&'a [i64]>, String> {
+    match gguf.value("tokenizer.ggml.token_type") {
+        None => Ok(None),
+        Some(Metadata::Ints(types)) if types.len() == tokens.len() => Ok(Some(types)),
+        Some(_) => Err("`tokenizer.ggml.token_type` is not one number a token".into()),
     }
 }
 
-fn byte_level(use_regex: bool) -> Value {
-    json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex})
-}
-
 fn added_tokens(gguf: &Gguf, tokens: &[String]) -> Result<Vec<Value>, String> {
-    let types = match gguf.value("tokenizer.ggml.token_type") {
-        None => return Ok(Vec::new()),
-        Some(Metadata::Ints(types)) if types.len() == tokens.len() => types,
-        Some(_) => return Err("`tokenizer.ggml.token_type` is not one number a token".into()),
+    let Some(types) = types(gguf, tokens)? else {
+        return Ok(Vec::new());
     };
     let added = tokens.iter().zip(types).enumerate();
     Ok(added

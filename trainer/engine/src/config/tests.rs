@@ -1,0 +1,229 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
+
+/// A configuration of the family as its `config.json` is in the wild.
+fn published(family: Family) -> Value {
+    let mut config = json!({
+        "vocab_size": 300,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 7,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 128,
+        "rms_norm_eps": 1e-6,
+        "eos_token_id": [1, 106],
+    });
+    let own = match family {
+        Family::Llama => json!({
+            "model_type": "llama",
+            "hidden_act": "silu",
+            "rope_scaling": {
+                "rope_type": "llama3",
+                "factor": 32.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        }),
+        Family::Qwen2 => json!({
+            "model_type": "qwen2",
+            "hidden_act": "silu",
+            "use_sliding_window": false,
+            "sliding_window": 32,
+            "max_window_layers": 5,
+        }),
+        Family::Qwen3 => json!({
+            "model_type": "qwen3",
+            "head_dim": 32,
+            "use_sliding_window": true,
+            "sliding_window": 32,
+            "max_window_layers": 5,
+        }),
+        Family::Gemma3 => json!({
+            "model_type": "gemma3_text",
+            "head_dim": 32,
+            "hidden_activation": "gelu_pytorch_tanh",
+            "rope_theta": 1e6,
+            "rope_local_base_freq": 2e4,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+            "query_pre_attn_scalar": 24,
+            "sliding_window": 32,
+            "attn_logit_softcapping": 50.0,
+            "final_logit_softcapping": 30.5,
+        }),
+    };
+    for (name, value) in own.as_object().into_iter().flatten() {
+        config[name] = value.clone();
+    }
+    config
+}
+
+fn read(value: &Value) -> ModelConfig {
+    ModelConfig::from_json(&value.to_string()).unwrap()
+}
+
+#[test]
+fn every_familys_configuration_comes_back_from_its_json() {
+    for family in Family::ALL {
+        let config = read(&published(family));
+        assert_eq!((config.family, config.flags), (family, family.flags()));
+        let json = config.to_json("float32");
+        // Not 9.999999974752427e-7.
+        assert_eq!(json["rms_norm_eps"], json!(1e-6));
+        assert_eq!(read(&json), config, "{family:?}");
+    }
+}
+
+#[test]
+fn gemmas_layers_are_told_apart_by_pattern_or_by_name() {
+    let mut json = published(Family::Gemma3);
+    let config = read(&json);
+    let expected = Sliding {
+        window: 32,
+        layers: [true, true, true, true, true, false, true].to_vec(),
+        rope_theta: Some(20_000.0),
+    };
+    assert_eq!(config.sliding.as_ref(), Some(&expected));
+    assert_eq!(config.query_pre_attn_scalar, 24.0);
+    assert_eq!(config.attn_logit_softcapping, Some(50.0));
+    assert_eq!(config.final_logit_softcapping, Some(30.5));
+
+    json["sliding_window_pattern"] = json!(2);
+    let even = read(&json).sliding.unwrap().layers;
+    assert_eq!(even, [true, false, true, false, true, false, true]);
+    let mut names = vec!["sliding_attention"; 7];
+    names[0] = "full_attention";
+    json["layer_types"] = json!(names);
+    assert_eq!(
+        read(&json).sliding.unwrap().layers,
+        [false, true, true, true, true, true, true]
+    );
+    json["layer_types"] = json!(vec!["chunked_attention"; 7]);
+    let error = ModelConfig::from_json(&json.to_string()).unwrap_err();
+    assert!(error.contains("chunked_attention"), "{error}");
+    json["layer_types"] = json!(vec!["full_attention"; 6]);
+    let error = ModelConfig::from_json(&json.to_string()).unwrap_err();
+    assert!(error.contains("6 layers of 7"), "{error}");
+}
+
+#[test]
+fn rotary_settings_are_found_where_transformers_5_keeps_them() {
+    let mut json = published(Family::Gemma3);
+    let expected = read(&json);
+    for name in ["rope_theta", "rope_local_base_freq", "rope_scaling"] {
+        json.as_object_mut().unwrap().remove(name);
+    }
+    json["rope_parameters"] = json!({
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 2e4},
+    });
+    assert_eq!(read(&json), expected);
+    json["rope_parameters"]["sliding_attention"]["rope_type"] = json!("linear");
+    assert!(ModelConfig::from_json(&json.to_string()).is_err());
+}
+
+#[test]
+fn a_model_that_also_sees_is_read_as_its_text_part() {
+    // As Gemma 3 4B's: silent on what transformers takes for granted.
+    let json = json!({
+        "model_type": "gemma3",
+        "eos_token_id": [1, 106],
+        "vision_config": {"model_type": "siglip_vision_model"},
+        "text_config": {
+            "model_type": "gemma3_text",
+            "hidden_size": 2560,
+            "intermediate_size": 10240,
+            "num_hidden_layers": 34,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+            "sliding_window": 1024,
+        },
+    });
+    let config = read(&json);
+    assert_eq!(config.family, Family::Gemma3);
+    assert_eq!(config.vocab_size, 262_208);
+    assert_eq!((config.num_attention_heads, config.head_dim), (8, 256));
+    assert_eq!(
+        config.rope_scaling,
+        Some(RopeScaling::Linear { factor: 8.0 })
+    );
+    assert!(config.tie_word_embeddings);
+    assert_eq!(config.eos_token_ids, [1, 106]);
+    assert_eq!(config.sliding.as_ref().unwrap().window, 1024);
+    // 3.88 B weights of the published 4.3 B are text.
+    assert_eq!(config.parameters(), 3_880_263_168);
+}
+
+#[test]
+fn what_a_family_does_not_do_is_refused_by_name() {
+    for (family, name, value) in [
+        (Family::Llama, "attention_bias", json!(true)),
+        (Family::Gemma3, "use_bidirectional_attention", json!(true)),
+        (Family::Gemma3, "hidden_activation", json!("silu")),
+        (Family::Qwen2, "hidden_act", json!("gelu_pytorch_tanh")),
+        (Family::Gemma3, "final_logit_softcapping", json!(0.0)),
+        (Family::Gemma3, "query_pre_attn_scalar", json!(-1)),
+        (Family::Gemma3, "sliding_window", json!(0)),
+        (Family::Gemma3, "rope_local_base_freq", json!(1e300)),
+        (Family::Qwen3, "quantization_config", json!({})),
+    ] {
+        let mut config = published(family);
+        config[name] = value;
+        let error = ModelConfig::from_json(&config.to_string()).unwrap_err();
+        assert!(error.contains(name), "{name}: {error}");
+    }
+    let mut other = published(Family::Llama);
+    other["model_type"] = json!("mamba");
+    let error = ModelConfig::from_json(&other.to_string()).unwrap_err();
+    assert!(
+        error.contains("`mamba`") && error.contains("`gemma3`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn frequencies_are_those_of_transformers() {
+    // transformers 5.23, ROPE_INIT_FUNCTIONS: the first, middle and last of 32 pairs.
+    let mut config = read(&published(Family::Gemma3));
+    config.head_dim = 64;
+    let picked = |all: Vec<f32>| [all[0], all[16], all[31]];
+    let linear = picked(config.rope_frequencies());
+    let sliding = picked(config.sliding_rope_frequencies().unwrap());
+    config.rope_theta = 500_000.0;
+    config.rope_scaling = Some(RopeScaling::Llama3(Llama3Rope {
+        factor: 32.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 8192,
+    }));
+    let llama3 = picked(config.rope_frequencies());
+    for (found, expected) in [(linear, LINEAR), (sliding, SLIDING), (llama3, LLAMA3)] {
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert!((found / expected - 1.0).abs() < 1e-6, "{found} {expected}");
+        }
+    }
+}
+
+const LINEAR: [f32; 3] = [0.125, 1.250_000_06e-4, 1.924_908_16e-7];
+const SLIDING: [f32; 3] = [1.0, 7.071_068e-3, 6.813_608_3e-5];
+const LLAMA3: [f32; 3] = [1.0, 4.295_567e-4, 9.418_306_5e-8];
+
+proptest! {
+    #[test]
+    fn any_value_anywhere_is_accepted_or_refused(
+        family in prop::sample::select(Family::ALL.to_vec()),
+        field in any::<prop::sample::Index>(),
+        value in prop::sample::select(vec![
+            json!(0), json!(-1), json!(u64::MAX), json!(1e300), json!("x"), json!(null), json!([1, "x"]), json!({"rope_type": "llama3"}), json!(true),
+        ]),
+    ) {
+        let mut config = read(&published(family)).to_json("float32");
+        let names: Vec<String> = config.as_object().unwrap().keys().cloned().collect();
+        config[field.get(&names)] = value;
+        if let Ok(config) = ModelConfig::from_json(&config.to_string()) {
+            prop_assert!(config.parameters() > 0);
+        }
+    }
+}

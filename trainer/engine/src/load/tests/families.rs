@@ -1,0 +1,300 @@
+//! Families as llama.cpp and `transformers` write them.
+
+use candle_core::Tensor as CandleTensor;
+
+use super::*;
+use crate::config::{Llama3Rope, RopeScaling};
+use crate::load::gguf::Gguf;
+
+/// Blocks of every format that is read, wide enough for the widest.
+#[test]
+fn blocks_are_expanded_as_candle_expands_them() {
+    let files = Files::new();
+    let shape = [3, 512];
+    let values: Vec<f32> = (0..3 * 512)
+        .map(|i| (i * 37 % 1009) as f32 / 500.0 - 1.0)
+        .collect();
+    let exact = CandleTensor::from_vec(values.clone(), &shape, &Device::Cpu).unwrap();
+    for (kind, most) in [
+        (GgmlDType::F32, 0.0),
+        (GgmlDType::F16, 1e-3),
+        (GgmlDType::BF16, 1e-2),
+        (GgmlDType::Q8_0, 0.01),
+        (GgmlDType::Q6K, 0.05),
+        (GgmlDType::Q5_0, 0.07),
+        (GgmlDType::Q5_1, 0.07),
+        (GgmlDType::Q5K, 0.07),
+        (GgmlDType::Q4_0, 0.14),
+        (GgmlDType::Q4_1, 0.14),
+        (GgmlDType::Q4K, 0.14),
+    ] {
+        let tensor = QTensor::quantize(&exact, kind).unwrap();
+        let theirs = tensor.dequantize(&Device::Cpu).unwrap();
+        let theirs: Vec<f32> = theirs.flatten_all().unwrap().to_vec1().unwrap();
+        let file = written(&BTreeMap::new(), &[("x".into(), tensor)]);
+        let path = files.write("x.gguf", file);
+        let ours = Gguf::open(&path).unwrap().tensor("x", &shape).unwrap();
+        assert_eq!(ours, theirs, "{kind:?}");
+        let pairs = ours.iter().zip(&values);
+        let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst <= most, "{kind:?}: {worst}");
+        let error = Gguf::open(&path).unwrap().tensor("x", &[6, 256]);
+        assert!(error.unwrap_err().contains("[3, 512]"));
+    }
+    let q2k = QTensor::quantize(&exact, GgmlDType::Q2K).unwrap();
+    let file = written(&BTreeMap::new(), &[("x".into(), q2k)]);
+    let error = Gguf::open(&files.write("x.gguf", file)).err().unwrap();
+    assert!(
+        error.contains("type 10") && error.contains("Q4_K"),
+        "{error}"
+    );
+}
+
+/// Metadata of the Llama of [`metadata`] under another architecture.
+fn renamed(architecture: &'static str) -> BTreeMap<&'static str, Value> {
+    let mut metadata = metadata();
+    for (key, value) in metadata.clone() {
+        if let Some(rest) = key.strip_prefix("llama.") {
+            metadata.remove(key);
+            let key: &'static str = format!("{architecture}.{rest}").leak();
+            metadata.insert(key, value);
+        }
+    }
+    metadata.insert(
+        "general.architecture",
+        Value::String(architecture.to_owned()),
+    );
+    metadata
+}
+
+/// SentencePiece's pieces: `ab` is made of `a` and `b`, everything else is bytes.
+fn sentencepiece(metadata: &mut BTreeMap<&'static str, Value>) {
+    let mut tokens: Vec<(String, f32, i32)> = vec![
+        ("<pad>".into(), -1000.0, 3),
+        ("<eos>".into(), -1000.0, 3),
+        ("<bos>".into(), -1000.0, 3),
+        ("<unk>".into(), -1000.0, 3),
+        ("  ".into(), -1000.0, 4),
+        ("\n".into(), -1000.0, 4),
+        ("ab".into(), -1.0, 1),
+        ("▁a".into(), -2.0, 1),
+        ("▁ab".into(), -3.0, 1),
+        ("▁".into(), -4.0, 1),
+        ("a".into(), -5.0, 1),
+        ("b".into(), -6.0, 1),
+    ];
+    tokens.extend((0..=255u8).map(|byte| (format!("<0x{byte:02X}>"), 0.0, 6)));
+    tokens.truncate(258);
+    let array = |values: Vec<Value>| Value::Array(values);
+    let of = |f: fn(&(String, f32, i32)) -> Value| array(tokens.iter().map(f).collect());
+    metadata.insert("tokenizer.ggml.tokens", of(|t| Value::String(t.0.clone())));
+    metadata.insert("tokenizer.ggml.scores", of(|t| Value::F32(t.1)));
+    metadata.insert("tokenizer.ggml.token_type", of(|t| Value::I32(t.2)));
+    metadata.remove("tokenizer.ggml.merges");
+    metadata.insert("tokenizer.ggml.model", Value::String("llama".into()));
+    metadata.insert("tokenizer.ggml.pre", Value::String("default".into()));
+    metadata.insert("tokenizer.ggml.add_space_prefix", Value::Bool(false));
+    metadata.insert("tokenizer.ggml.bos_token_id", Value::U32(2));
+    metadata.insert("tokenizer.ggml.eos_token_id", Value::U32(1));
+    metadata.insert("tokenizer.ggml.unknown_token_id", Value::U32(3));
+}
+
+fn gemma_metadata() -> BTreeMap<&'static str, Value> {
+    let mut metadata = renamed("gemma3");
+    metadata.insert("gemma3.attention.key_length", Value::U32(32));
+    metadata.insert("gemma3.attention.sliding_window", Value::U32(16));
+    metadata.insert("gemma3.rope.freq_base", Value::F32(1e6));
+    metadata.insert("gemma3.final_logit_softcapping", Value::F32(30.0));
+    metadata.insert("gemma3.block_count", Value::U32(7));
+    sentencepiece(&mut metadata);
+    metadata
+}
+
+fn gemma_config() -> ModelConfig {
+    let config = json!({
+        "model_type": "gemma3_text",
+        "vocab_size": 258,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 7,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "max_position_embeddings": 128,
+        "rms_norm_eps": 1e-5,
+        "query_pre_attn_scalar": 32,
+        "sliding_window": 16,
+        "final_logit_softcapping": 30.0,
+        "bos_token_id": 2,
+        "eos_token_id": 1,
+        "pad_token_id": null,
+    });
+    ModelConfig::from_json(&config.to_string()).unwrap()
+}
+
+/// The tensors as llama.cpp's converter writes Gemma's.
+fn gemma_tensors(config: &ModelConfig) -> Vec<(String, QTensor)> {
+    let names = [
+        ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "post_attention_norm"),
+        ("pre_feedforward_layernorm", "ffn_norm"),
+        ("post_feedforward_layernorm", "post_ffw_norm"),
+        ("self_attn.q_norm", "attn_q_norm"),
+        ("self_attn.k_norm", "attn_k_norm"),
+        ("self_attn.q_proj", "attn_q"),
+        ("self_attn.k_proj", "attn_k"),
+        ("self_attn.v_proj", "attn_v"),
+        ("self_attn.o_proj", "attn_output"),
+        ("mlp.gate_proj", "ffn_gate"),
+        ("mlp.up_proj", "ffn_up"),
+        ("mlp.down_proj", "ffn_down"),
+        ("model.layers", "blk"),
+        ("model.embed_tokens", "token_embd"),
+        ("model.norm", "output_norm"),
+    ];
+    let tensors = weights(config).tensors.into_iter();
+    tensors
+        .map(|(name, tensor)| {
+            let theirs = names.iter().fold(name.clone(), |n, (a, b)| n.replace(a, b));
+            let offset = if name.contains("norm") { 1.0 } else { 0.0 };
+            let data: Vec<f32> = tensor.data.iter().map(|w| w + offset).collect();
+            let values = CandleTensor::from_vec(data, tensor.shape, &Device::Cpu).unwrap();
+            (theirs, QTensor::quantize(&values, GgmlDType::F32).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn a_gguf_file_of_gemma_gives_hugging_faces_weights() {
+    let files = Files::new();
+    let config = gemma_config();
+    let file = written(&gemma_metadata(), &gemma_tensors(&config));
+    let loaded = open(&files.write("gemma.gguf", file)).unwrap();
+    assert_eq!(loaded.config, config);
+    assert_eq!(loaded.weights, weights(&config));
+    let tokenizer = &loaded.text.tokenizer;
+    for (text, tokens) in [
+        ("ab", vec![2, 6]),
+        ("a ab", vec![2, 10, 8]),
+        ("a  b", vec![2, 10, 4, 11]),
+        ("\nb", vec![2, 5, 11]),
+        ("é", vec![2, 12 + 0xC3, 12 + 0xA9]),
+        ("<eos>b", vec![2, 1, 11]),
+    ] {
+        assert_eq!(tokenizer.encode(text, true).unwrap(), tokens, "{text:?}");
+        if !text.contains('<') {
+            assert_eq!(tokenizer.decode(&tokens).unwrap(), text);
+        }
+    }
+    assert!(!tokenizer.encode("<eos>", false).unwrap().contains(&1));
+}
+
+#[test]
+fn metadata_of_gemma_that_makes_no_sense_is_refused_with_its_name() {
+    let files = Files::new();
+    let tensors = gemma_tensors(&gemma_config());
+    let short = || Some(Value::Array(vec![Value::F32(1.0)]));
+    for (key, value, named) in [
+        ("gemma3.attention.sliding_window", None, "sliding_window"),
+        (
+            "gemma3.attention.sliding_window",
+            Some(Value::U32(0)),
+            "sliding_window",
+        ),
+        (
+            "gemma3.attention.sliding_window_pattern",
+            Some(Value::U32(0)),
+            "sliding_window_pattern",
+        ),
+        (
+            "gemma3.final_logit_softcapping",
+            Some(Value::F32(f32::NAN)),
+            "final_logit_softcapping",
+        ),
+        (
+            "gemma3.rope.scaling.type",
+            Some(Value::String("linear".into())),
+            "gemma3.rope.scaling.factor",
+        ),
+        ("tokenizer.ggml.scores", short(), "tokenizer.ggml.scores"),
+        ("tokenizer.ggml.scores", None, "tokenizer.ggml.scores"),
+        ("tokenizer.ggml.token_type", None, "token_type"),
+        ("tokenizer.ggml.add_space_prefix", None, "space"),
+        (
+            "gemma3.block_count",
+            Some(Value::U32(u32::MAX)),
+            "num_hidden_layers",
+        ),
+    ] {
+        let mut metadata = gemma_metadata();
+        match value {
+            Some(value) => metadata.insert(key, value),
+            None => metadata.remove(key),
+        };
+        let error = files.error("gemma.gguf", written(&metadata, &tensors));
+        assert!(error.contains(named), "{key}: {error}");
+    }
+}
+
+#[test]
+fn llama_3s_scaling_is_found_in_its_factors() {
+    let files = Files::new();
+    let mut scaled = config();
+    let scaling = Llama3Rope {
+        factor: 32.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 8192,
+    };
+    scaled.rope_theta = 500_000.0;
+    let plain = scaled.rope_frequencies();
+    scaled.rope_scaling = Some(RopeScaling::Llama3(scaling));
+    let pairs = plain.iter().zip(scaled.rope_frequencies());
+    let mut factors: Vec<f32> = pairs.map(|(plain, scaled)| plain / scaled).collect();
+    let mut metadata = metadata();
+    metadata.insert("llama.rope.freq_base", Value::F32(500_000.0));
+    let read = |factors: &[f32]| {
+        let values = CandleTensor::from_slice(factors, factors.len(), &Device::Cpu).unwrap();
+        let factors = QTensor::quantize(&values, GgmlDType::F32).unwrap();
+        let mut tensors: Vec<(String, QTensor)> = vec![("rope_freqs.weight".into(), factors)];
+        for (name, tensor) in weights(&scaled).tensors {
+            let values = CandleTensor::from_vec(tensor.data, tensor.shape, &Device::Cpu).unwrap();
+            let name = llama_cpp::their_name(&name, scaled.flags);
+            tensors.push((name, QTensor::quantize(&values, GgmlDType::F32).unwrap()));
+        }
+        let file = written(&metadata, &tensors);
+        super::super::config(&files.write("model.gguf", file))
+    };
+    assert_eq!(read(&factors).unwrap(), scaled);
+    factors[3] *= 1.1;
+    let error = read(&factors).unwrap_err().to_string();
+    assert!(error.contains("not known"), "{error}");
+}
+
+#[test]
+fn the_text_part_of_a_model_that_also_sees_is_read_under_either_of_its_names() {
+    let config = gemma_config();
+    let mut json = config.to_json("float32");
+    json["model_type"] = "gemma3_text".into();
+    let whole = json!({"model_type": "gemma3", "text_config": json, "vision_config": {}, "bos_token_id": 2, "eos_token_id": 1});
+    for prefix in ["model.language_model.", "language_model.model."] {
+        let files = Files::new();
+        files.write("config.json", whole.to_string());
+        files.write("tokenizer.json", bytes::json().to_string());
+        let renamed = weights(&config).tensors.into_iter();
+        let renamed = renamed.map(|(name, tensor)| (name.replacen("model.", prefix, 1), tensor));
+        let mut renamed: BTreeMap<String, Tensor> = renamed.collect();
+        renamed.insert(
+            "vision_tower.weight".into(),
+            Tensor {
+                shape: vec![2],
+                data: vec![0.0; 2],
+            },
+        );
+        let renamed = Weights { tensors: renamed };
+        files.write("model.safetensors", safetensors(&renamed, DType::F32));
+        let loaded = open(files.folder.path()).unwrap();
+        assert_eq!(loaded.config, config);
+        assert_eq!(loaded.weights, weights(&config));
+    }
+}

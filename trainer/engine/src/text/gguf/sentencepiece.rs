@@ -1,0 +1,113 @@
+//! SentencePiece's BPE as Gemma has it: a text is one word, its spaces written ▁, and merges follow from the tokens' scores.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::{NORMAL, Parts, USER_DEFINED, types};
+use crate::load::gguf::{Gguf, Value as Metadata};
+use crate::load::llama_cpp::token;
+
+/// How SentencePiece writes a space.
+const SPACE: &str = "▁";
+/// No piece is longer, in bytes; its parts are all looked at.
+const LONGEST: usize = 512;
+
+/// Of a file's tables.
+pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
+    // llama.cpp takes the prefix for granted where the file does not speak of it.
+    if gguf.value("tokenizer.ggml.add_space_prefix") != Some(&Metadata::Bool(false)) {
+        return Err("has a tokenizer of type `llama` that puts a space before a text, which is not supported; take the model as safetensors with its tokenizer.json".into());
+    }
+    let scores = match gguf.value("tokenizer.ggml.scores") {
+        Some(Metadata::Floats(scores)) if scores.len() == tokens.len() => scores,
+        _ => return Err("`tokenizer.ggml.scores` is not one number a token".into()),
+    };
+    let types = types(gguf, tokens)?.ok_or("lacks the table `tokenizer.ggml.token_type`")?;
+    // Converting to GGUF has written the spaces of user-defined tokens out.
+    let written = tokens.iter().zip(types).map(|(token, kind)| {
+        if *kind == USER_DEFINED {
+            token.replace(' ', SPACE)
+        } else {
+            token.clone()
+        }
+    });
+    let tokens: Vec<String> = written.collect();
+    let unknown = token(gguf, "unknown_token_id")?.and_then(|id| tokens.get(id as usize).cloned());
+    let merges = merges(&tokens, scores, types)?;
+    Ok(Parts {
+        tokens,
+        merges,
+        normalizer: json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE}),
+        pre_tokenizer: Value::Null,
+        decoder: json!({
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+            ],
+        }),
+        unknown,
+        bytes_for_unknown: true,
+        ignore_merges: false,
+        begins_text: true,
+    })
+}
+
+/// A piece that two others make.
+struct Merge<'a> {
+    left: &'a str,
+    right: &'a str,
+    score: f32,
+    /// Lengths in characters.
+    lengths: (usize, usize),
+}
+
+/// Every way in which two pieces make a third, in the order that `transformers` gives them when it converts SentencePiece's model: by the score of the piece that
+/// they make, then the longer ones first, then by id.
+fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>, String> {
+    let pieces = || {
+        let all = tokens.iter().zip(types).enumerate();
+        all.filter(|(_, (_, kind))| matches!(**kind, NORMAL | USER_DEFINED))
+            .map(|(id, (token, kind))| (id, token.as_str(), *kind))
+    };
+    let ids: HashMap<&str, usize> = pieces().map(|(id, piece, _)| (piece, id)).collect();
+    let mut merges: Vec<Merge<'_>> = Vec::new();
+    for (id, piece, kind) in pieces() {
+        if piece.len() > LONGEST {
+            return Err(format!(
+                "has a token of {} bytes; the longest known are far below {LONGEST}",
+                piece.len()
+            ));
+        }
+        // SentencePiece has no score for what the user defined, and merges it before anything else.
+        let score = if kind == USER_DEFINED {
+            0.0
+        } else {
+            scores[id]
+        };
+        let characters = piece.chars().count();
+        let cuts = piece.char_indices().enumerate().skip(1);
+        let mut ways: Vec<(usize, usize, Merge<'_>)> = cuts
+            .filter_map(|(before, (at, _))| {
+                let (left, right) = piece.split_at(at);
+                let merge = Merge {
+                    left,
+                    right,
+                    score,
+                    lengths: (before, characters - before),
+                };
+                Some((*ids.get(left)?, *ids.get(right)?, merge))
+            })
+            .collect();
+        ways.sort_by_key(|(left, right, _)| (*left, *right));
+        merges.extend(ways.into_iter().map(|(_, _, merge)| merge));
+    }
+    merges.sort_by(|a, b| {
+        let by_score = b.score.total_cmp(&a.score);
+        by_score.then(b.lengths.cmp(&a.lengths))
+    });
+    let pairs = merges.iter().map(|m| json!([m.left, m.right]));
+    Ok(pairs.collect())
+}
