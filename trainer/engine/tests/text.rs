@@ -1,0 +1,330 @@
+//! Tokenizers and chat templates of the three families, beside those that were published.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/fetched.rs"]
+mod fetched;
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use candle_core::quantized::gguf_file::{self, Value};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{DType, Device, Tensor};
+use engine::config::{Family, ModelConfig};
+use engine::load::{self, Loaded};
+use engine::text::{Pieces, StopStrings, Tokenizer};
+use serde_json::{Value as Json, json};
+use support::Random;
+
+/// Strings that are compared, half of them from files, half of them drawn.
+const STRINGS: usize = 10_000;
+
+/// A model of next to no weights, for the sake of its text side.
+fn config(tokens: usize) -> ModelConfig {
+    let config = json!({
+        "model_type": "llama",
+        "vocab_size": tokens,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 1024,
+    });
+    ModelConfig::from_json(&config.to_string()).unwrap()
+}
+
+fn zeros(shape: &[usize]) -> Tensor {
+    Tensor::zeros(shape, DType::F32, &Device::Cpu).unwrap()
+}
+
+/// A published tokenizer in a model's folder, read as checkpoints are.
+fn from_folder(published: &Path, place: &Path) -> Loaded {
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(published.join(name), place.join(name)).unwrap();
+    }
+    let config = config(262_145);
+    let json = config.to_json("float32").to_string();
+    std::fs::write(place.join("config.json"), json).unwrap();
+    let tensors = config.tensor_shapes().into_iter();
+    let tensors: Vec<_> = tensors.map(|(name, s)| (name, zeros(&s))).collect();
+    let file = place.join("model.safetensors");
+    safetensors::serialize_to_file(tensors, None, &file).unwrap();
+    load::open(place).unwrap()
+}
+
+/// The same tokens and merges in a GGUF file as llama.cpp's converter writes them.
+fn from_gguf(published: &Path, place: &Path, pre: &str, bos: Option<u32>) -> Loaded {
+    let text = std::fs::read_to_string(published.join("tokenizer.json")).unwrap();
+    let json: Json = serde_json::from_str(&text).unwrap();
+    let mut tokens: Vec<(String, i32)> = Vec::new();
+    let mut put = |id: &Json, token: &str, kind: i32| {
+        let id = id.as_u64().unwrap() as usize;
+        while tokens.len() <= id {
+            tokens.push((format!("[PAD{}]", tokens.len()), 5));
+        }
+        tokens[id] = (token.to_owned(), kind);
+    };
+    for (token, id) in json["model"]["vocab"].as_object().unwrap() {
+        put(id, token, 1);
+    }
+    for added in json["added_tokens"].as_array().unwrap() {
+        let kind = if added["special"] == true { 3 } else { 4 };
+        put(&added["id"], added["content"].as_str().unwrap(), kind);
+    }
+    let merges = json["model"]["merges"].as_array().unwrap().iter();
+    let merges = merges.map(|merge| match merge {
+        Json::String(pair) => Value::String(pair.clone()),
+        pair => Value::String(format!(
+            "{} {}",
+            pair[0].as_str().unwrap(),
+            pair[1].as_str().unwrap()
+        )),
+    });
+    let texts = |texts: Vec<Value>| Value::Array(texts);
+    let mut metadata: Vec<(&str, Value)> = vec![
+        ("general.architecture", Value::String("llama".into())),
+        ("llama.embedding_length", Value::U32(8)),
+        ("llama.feed_forward_length", Value::U32(8)),
+        ("llama.block_count", Value::U32(1)),
+        ("llama.attention.head_count", Value::U32(2)),
+        ("llama.context_length", Value::U32(1024)),
+        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
+        ("tokenizer.ggml.model", Value::String("gpt2".into())),
+        ("tokenizer.ggml.pre", Value::String(pre.into())),
+        ("tokenizer.ggml.merges", texts(merges.collect())),
+        (
+            "tokenizer.ggml.tokens",
+            texts(tokens.iter().map(|t| Value::String(t.0.clone())).collect()),
+        ),
+        (
+            "tokenizer.ggml.token_type",
+            texts(tokens.iter().map(|t| Value::I32(t.1)).collect()),
+        ),
+    ];
+    metadata.extend(bos.map(|id| ("tokenizer.ggml.bos_token_id", Value::U32(id))));
+    let names = [
+        ("model.layers", "blk"),
+        ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "ffn_norm"),
+        ("self_attn.q_proj", "attn_q"),
+        ("self_attn.k_proj", "attn_k"),
+        ("self_attn.v_proj", "attn_v"),
+        ("self_attn.o_proj", "attn_output"),
+        ("mlp.gate_proj", "ffn_gate"),
+        ("mlp.up_proj", "ffn_up"),
+        ("mlp.down_proj", "ffn_down"),
+        ("model.embed_tokens", "token_embd"),
+        ("model.norm", "output_norm"),
+        ("lm_head", "output"),
+    ];
+    let tensors: Vec<(String, QTensor)> = config(tokens.len())
+        .tensor_shapes()
+        .into_iter()
+        .map(|(name, shape)| {
+            let name = names.iter().fold(name, |name, (a, b)| name.replace(a, b));
+            (
+                name,
+                QTensor::quantize(&zeros(&shape), GgmlDType::F32).unwrap(),
+            )
+        })
+        .collect();
+    let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
+    let tensors: Vec<(&str, &QTensor)> =
+        tensors.iter().map(|(name, t)| (name.as_str(), t)).collect();
+    let path = place.join("model.gguf");
+    let mut file = std::fs::File::create(&path).unwrap();
+    gguf_file::write(&mut file, &metadata, &tensors).unwrap();
+    load::open(&path).unwrap()
+}
+
+/// Texts of this repository, and sentences of other scripts than Latin.
+fn corpus() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let files = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "docs/study/estimator/README.md",
+        "trainer/engine/src/backend/cpu/lanes/mod.rs",
+        "sandboxes/guest/values.py",
+        "datasets/starter/starter-math.jsonl",
+        "scripts/test.sh",
+        "Cargo.lock",
+    ];
+    let mut text: String = files
+        .iter()
+        .map(|file| std::fs::read_to_string(root.join(file)).unwrap())
+        .collect();
+    text += &"Все люди рождаются свободными и равными. 人人生而自由，在尊严和权利上一律平等。すべての人間は、生まれながらにして自由である。\
+              모든 인간은 태어날 때부터 자유롭다. يولد جميع الناس أحرارًا متساوين. כל בני האדם נולדו בני חורין. सभी मनुष्यों को जन्मजात स्वतन्त्रता प्राप्त हैं। \
+              Όλοι οι άνθρωποι γεννιούνται ελεύθεροι. Tất cả mọi người sinh ra đều được tự do. 👩‍👩‍👧‍👦 🇫🇷 e\u{301} \u{200b}\u{feff}"
+            .repeat(200);
+    text
+}
+
+/// Pieces of the corpus, and strings of characters of all kinds, of runs of one of them, and of special tokens' texts.
+fn strings(random: &mut Random, special: &[&str]) -> Vec<String> {
+    let corpus: Vec<char> = corpus().chars().collect();
+    let letters: Vec<char> = "aB zé'sTll  \n\t\r_-.,;:!?(){}[]<>|\"\\/@#$%&*+=^~`0123456789½²ßÀñøλЖ你好ก🦀\u{301}\u{a0}\u{3000}\u{2028}▁Ġ\u{0}\u{7f}\u{e000}"
+        .chars()
+        .collect();
+    let mut all = Vec::new();
+    for i in 0..STRINGS {
+        if i % 2 == 0 {
+            let n = 1 + random.below(200);
+            let start = random.below(corpus.len() - n);
+            all.push(corpus[start..start + n].iter().collect());
+            continue;
+        }
+        let mut text = String::new();
+        for _ in 0..1 + random.below(30) {
+            let letter = random.pick(&letters);
+            match random.below(12) {
+                0 => text.extend(std::iter::repeat_n(letter, 1 + random.below(40))),
+                1 => text += random.pick(special),
+                2 => text.extend(char::from_u32(random.below(0x11_0000) as u32)),
+                _ => text.push(letter),
+            }
+        }
+        all.push(text);
+    }
+    all
+}
+
+fn assert_same(ours: &Tokenizer, published: &Path, random: &mut Random, special: &[&str]) {
+    let theirs = tokenizers::Tokenizer::from_file(published.join("tokenizer.json")).unwrap();
+    let mut literal = theirs.clone();
+    literal.set_encode_special_tokens(true);
+    for text in strings(random, special) {
+        for (theirs, reads) in [(&theirs, true), (&literal, false)] {
+            let expected = theirs.encode_fast(text.as_str(), reads).unwrap();
+            let found = ours.encode(&text, reads).unwrap();
+            assert_eq!(
+                found,
+                expected.get_ids(),
+                "{text:?}, special tokens {reads}"
+            );
+        }
+        let tokens = ours.encode(&text, false).unwrap();
+        let expected = theirs.decode(&tokens, true).unwrap();
+        assert_eq!(ours.decode(&tokens).unwrap(), expected, "{text:?}");
+        grows(ours, &text, &tokens, random);
+    }
+}
+
+/// The text comes in pieces as its tokens come, and a stop string is met with the token that ends it.
+fn grows(tokenizer: &Tokenizer, text: &str, tokens: &[u32], random: &mut Random) {
+    let whole = tokenizer.decode(tokens).unwrap();
+    if whole.contains(char::REPLACEMENT_CHARACTER) || tokens.len() > 60 {
+        return;
+    }
+    let characters: Vec<char> = whole.chars().collect();
+    let start = random.below(characters.len().max(1));
+    let wanted: String = characters.iter().skip(start).take(3).collect();
+    let mut stop = StopStrings::new(std::slice::from_ref(&wanted));
+    let (mut pieces, mut grown, mut met) = (Pieces::default(), String::new(), false);
+    for n in 1..=tokens.len() {
+        grown += &pieces.next(tokenizer, &tokens[..n]).unwrap();
+        assert!(whole.starts_with(&grown), "{text:?}: {grown:?}");
+        met |= stop.met(tokenizer, &tokens[..n]).unwrap();
+        assert_eq!(
+            met,
+            !wanted.is_empty() && grown.contains(&wanted),
+            "{text:?}: {wanted:?}"
+        );
+    }
+    assert_eq!(grown, whole);
+}
+
+#[test]
+fn gemmas_tokenizer_from_gguf_is_the_published_one() {
+    let (Some(model), Some(published)) = (fetched::gemma(), fetched::tokenizer("gemma3")) else {
+        return;
+    };
+    let loaded = load::open(&model).unwrap();
+    assert_eq!(loaded.config.family, Family::Gemma3);
+    let special = [
+        "<bos>",
+        "<eos>",
+        "<start_of_turn>",
+        "<end_of_turn>",
+        "<table>",
+        "▁▁",
+    ];
+    assert_same(&loaded.text.tokenizer, &published, &mut Random(1), &special);
+}
+
+#[test]
+fn qwens_and_llamas_tokenizers_from_gguf_are_the_published_ones() {
+    for (family, pre, bos, special) in [
+        (
+            "qwen2_5",
+            "qwen2",
+            None,
+            ["<|im_start|>", "<|im_end|>", "<tool_call>"],
+        ),
+        (
+            "llama3_2",
+            "llama-bpe",
+            Some(128_000),
+            ["<|eot_id|>", "<|begin_of_text|>", "<|start_header_id|>"],
+        ),
+    ] {
+        let Some(published) = fetched::tokenizer(family) else {
+            continue;
+        };
+        let place = tempfile::tempdir().unwrap();
+        let loaded = from_gguf(&published, place.path(), pre, bos);
+        assert_same(&loaded.text.tokenizer, &published, &mut Random(2), &special);
+    }
+}
+
+fn golden() -> Json {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chat.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn messages(json: &Json) -> Vec<(String, String)> {
+    let messages = json.as_array().unwrap().iter();
+    let part = |message: &Json, name: &str| message[name].as_str().unwrap().to_owned();
+    messages
+        .map(|message| (part(message, "role"), part(message, "content")))
+        .collect()
+}
+
+/// Today's date, as Llama's template writes it, is no part of the golden text.
+fn dateless(text: &str) -> String {
+    match text.split_once("Today Date: ") {
+        Some((before, after)) => {
+            format!("{before}Today Date: DATE{}", &after["DD Mon YYYY".len()..])
+        }
+        None => text.to_owned(),
+    }
+}
+
+#[test]
+fn conversations_become_the_text_and_tokens_that_transformers_makes_of_them() {
+    let golden = golden();
+    for (family, wanted) in golden["families"].as_object().unwrap() {
+        let Some(published) = fetched::tokenizer(family) else {
+            continue;
+        };
+        let place = tempfile::tempdir().unwrap();
+        let text = from_folder(&published, place.path()).text;
+        let template = text.template.unwrap();
+        for case in wanted["conversations"].as_array().unwrap() {
+            let found = dateless(&template.render(&messages(&case["messages"])).unwrap());
+            assert_eq!(json!(found), case["text"], "{family}");
+            let mut tokens = text.tokenizer.encode(&found, true).unwrap();
+            // Llama's and Gemma's templates write the BOS token that the tokenizer adds too.
+            if tokens[0] == tokens[1] {
+                tokens.remove(0);
+            }
+            assert_eq!(json!(tokens), case["tokens"], "{family}: {found:?}");
+        }
+        if let Some(refused) = wanted.get("refused") {
+            let error = template.render(&messages(refused)).unwrap_err();
+            assert!(error.contains("alternate"), "{error}");
+        }
+    }
+}
