@@ -2,7 +2,10 @@
 # Whether the engine computes what transformers computes; not part of test.sh, since it installs torch (5 GB on Linux) into the cache folder.
 #   1. remakes tests/golden/smollm2.json and compares it with the committed one;
 #   2. runs `rapid generate` on the same prompts, and compares tokens and log-probabilities with transformers';
-#   3. trains for one update, loads the checkpoint in transformers, and compares the same with the trained weights.
+#   3. trains for one update, loads the checkpoint in transformers, and compares the same with the trained weights;
+#   4. for small random models of every family, saved by transformers: compares logits and greedy tokens, trains for one update, and compares the
+#      same of the checkpoint that the engine saved;
+#   5. remakes tests/golden/chat.json, the golden conversations, and compares it with the committed one.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -64,3 +67,19 @@ if cmp --silent "$work/model.jsonl" "$work/checkpoint.jsonl"; then
   exit 1
 fi
 python scripts/parity/compare.py model "$checkpoint" "$golden" "$work/checkpoint.jsonl"
+
+echo "== small models of every family" >&2
+cargo build --release --locked --workspace --example parity
+mkdir "$work/families"
+python scripts/parity/families.py make "$work/families"
+for folder in "$work/families"/*/; do
+  name=$(basename "$folder")
+  "$bin/examples/parity" "$folder" "$work/families/prompts.json" "$work/saved-$name" "$work/$name.json"
+  python scripts/parity/families.py check "$work/families" "$name" "$work/saved-$name" "$work/$name.json"
+done
+
+echo "== golden conversations" >&2
+tokenizers=$(bash scripts/tokenizers.sh)
+python scripts/parity/templates.py "$tokenizers" "$work/chat.json"
+diff tests/golden/chat.json "$work/chat.json" >&2
+echo "golden conversations: as committed"

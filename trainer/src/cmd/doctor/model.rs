@@ -65,15 +65,21 @@ fn logits(name: &str, threads: Option<usize>) -> Check {
         ),
         Ok(found) => {
             let figure = format!(
-                "at most {:.1e} from candle-transformers' after {} tokens (largest logit {:.1})",
+                "logits at most {:.1e} apart after {} tokens, the largest being {:.1}",
                 found.difference, found.tokens, found.magnitude
             );
             if found.same_choice && found.difference <= LOGIT_TOLERANCE * found.magnitude {
-                Check::ok("logits", figure)
+                let verdict = "computed as candle-transformers computes it";
+                Check::ok("logits", format!("{verdict}: {figure}"))
             } else {
+                let verdict = if found.same_choice {
+                    "not what candle-transformers computes, though the likeliest token is the same"
+                } else {
+                    "not what candle-transformers computes, which finds another token likeliest"
+                };
                 Check::fail(
                     "logits",
-                    figure,
+                    format!("{verdict}: {figure}"),
                     "this checkpoint is not computed as it should be: please report this with the model's name",
                 )
             }

@@ -1,0 +1,118 @@
+//! What scripts/parity.sh compares with `transformers`: logits and greedy tokens of a checkpoint, then of one that an update has changed and the engine saved.
+//!
+//! `cargo run --release -p engine --example parity -- MODEL PROMPTS.json SAVED OUT.json`, where PROMPTS.json is a list of lists of token ids. OUT.json gets, for the
+//! model and for what is saved in SAVED, each prompt's logits (one row a token) and its 32 likeliest next tokens.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a tool for developers"
+)]
+
+use std::path::Path;
+
+use engine::backend::cpu;
+use engine::batch::{Batch, Span};
+use engine::model::Model;
+use engine::{AdamW, Device, Engine, EngineOptions, GenerateRequest, Group, Sampling, load};
+use serde_json::{Value, json};
+
+const TOKENS: usize = 32;
+
+fn open(model: &Path) -> Engine {
+    let options = EngineOptions {
+        device: Device::Cpu,
+        ..EngineOptions::default()
+    };
+    Engine::open(model, options).unwrap()
+}
+
+/// Logits of every token of a prompt, a row each.
+fn logits(model: &mut Model, tokens: &[u32]) -> Vec<Vec<f32>> {
+    let n = tokens.len();
+    model.reserve_kv(n).unwrap();
+    let rows: Vec<usize> = (0..n).collect();
+    let batch = Batch {
+        tokens: tokens.to_vec(),
+        positions: (0..n as u32).collect(),
+        rows: rows.clone(),
+        spans: vec![Span {
+            q_start: 0,
+            q_len: n,
+            kv: vec![(0, n)],
+        }],
+    };
+    let logits = model.logits(&batch, &rows).unwrap();
+    logits
+        .chunks(logits.len() / n)
+        .map(<[f32]>::to_vec)
+        .collect()
+}
+
+fn greedy(engine: &Engine, prompt: &[u32]) -> Vec<u32> {
+    let request = GenerateRequest {
+        prompt: prompt.into(),
+        seeds: vec![0],
+        sampling: Sampling::greedy(),
+        max_tokens: TOKENS,
+        stop_tokens: Vec::new(),
+        stop_strings: Vec::new(),
+    };
+    engine
+        .generate(vec![request])
+        .recv()
+        .unwrap()
+        .unwrap()
+        .tokens
+}
+
+fn measured(path: &Path, prompts: &[Vec<u32>]) -> Value {
+    let loaded = load::open(path).unwrap();
+    let backend = cpu::open(None).unwrap();
+    let mut model = Model::new(loaded.config, loaded.weights, backend).unwrap();
+    let engine = open(path);
+    prompts
+        .iter()
+        .map(|prompt| {
+            json!({"logits": logits(&mut model, prompt), "greedy": greedy(&engine, prompt)})
+        })
+        .collect()
+}
+
+/// One update that makes the last half of every prompt likelier, written as a checkpoint.
+fn update(model: &Path, prompts: &[Vec<u32>], saved: &Path) {
+    let engine = open(model);
+    let groups = prompts.iter().map(|prompt| {
+        let (before, after) = prompt.split_at(prompt.len() / 2);
+        Group {
+            prompt: before.into(),
+            completions: vec![after.to_vec()],
+        }
+    });
+    let adamw = AdamW {
+        lr: 1e-2,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: 1.0,
+    };
+    let likelier = Box::new(|stats: &[engine::TokenStats]| {
+        Ok(stats.iter().map(|s| vec![-1.0; s.logp.len()]).collect())
+    });
+    engine.step(groups.collect(), 1.0, likelier, adamw).unwrap();
+    engine.save_model(saved.to_owned()).unwrap();
+}
+
+fn main() {
+    let paths: Vec<String> = std::env::args().skip(1).collect();
+    let [model, prompts, saved, out] = paths.as_slice() else {
+        panic!("parity MODEL PROMPTS.json SAVED OUT.json");
+    };
+    let text = std::fs::read_to_string(prompts).unwrap();
+    let prompts: Vec<Vec<u32>> = serde_json::from_str(&text).unwrap();
+    let (model, saved) = (Path::new(model), Path::new(saved));
+    update(model, &prompts, saved);
+    let found = json!({"model": measured(model, &prompts), "saved": measured(saved, &prompts)});
+    std::fs::write(out, found.to_string()).unwrap();
+}
