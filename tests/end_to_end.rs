@@ -35,6 +35,8 @@ fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
         "no update learned anything, so equality would say little: {lines:#?}"
     );
 
+    exact_where_fresh(&lines);
+
     // Killed after a checkpoint and after an update that no checkpoint has; then asked to stop in mid-phase.
     let killed = Job::new(
         &folder.path().join("killed"),
@@ -88,6 +90,25 @@ fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
     assert!(
         weights(&killed) == ours && weights(&waiting) == ours,
         "the last weights differ"
+    );
+}
+
+/// The policy that sampled and the policy that trains are one function: at the first update of a phase every importance weight is 1, not nearly 1.
+fn exact_where_fresh(lines: &[serde_json::Value]) {
+    let fresh = lines.iter().filter(|line| line["update"] == 0);
+    assert!(fresh.clone().count() > 1);
+    for line in fresh {
+        for zero in ["ell_mean", "ell_std", "kl_behaviour", "stale_mean_abs_log"] {
+            assert_eq!(line[zero].as_f64(), Some(0.0), "{zero}: {line}");
+        }
+    }
+    let stale = lines.iter().filter(|line| line["update"] != 0);
+    let moved: Vec<f64> = stale
+        .map(|line| line["ell_std"].as_f64().unwrap())
+        .collect();
+    assert!(
+        moved.is_empty() || moved.iter().any(|ell| *ell > 0.0),
+        "weights that are 1 after an update, too, would show nothing"
     );
 }
 
@@ -149,6 +170,7 @@ fn trains(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&s
     let _ = job.start().finish().success();
     let lines = job.lines();
     assert_eq!(lines.len(), 3);
+    exact_where_fresh(&lines);
     assert!(lines.iter().all(|line| line["masked"] == 0), "{lines:#?}");
     let samples = job.samples();
     assert_eq!(samples.len(), 12);

@@ -1,12 +1,12 @@
-//! The cpu backend: f32, `gemm` for matrix products, fused loops chosen by the processor's instructions at run time.
+//! The cpu backend: f32, matrix products with a fixed order of summation, fused loops chosen by the processor's instructions at run time.
 //!
 //! How work is cut among threads decides no result: each output is computed whole by one thread, and sums over rows are cut by size alone.
 
 mod arena;
 mod attention;
 mod gate;
+mod gemm;
 mod lanes;
-mod matmul;
 mod rowwise;
 mod softmax;
 mod threads;
@@ -15,8 +15,8 @@ use rayon::prelude::*;
 
 use self::arena::Arena;
 use self::attention::{Gradients, Operands, Plan, Raw};
+use self::gemm::{Operand, Products};
 use self::lanes::Level;
-use self::matmul::Operand;
 use self::threads::{CHUNK, Threads};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Rows, Target};
 use crate::batch::{Batch, Draw, Sampled};
@@ -34,6 +34,7 @@ pub fn open(threads: Option<usize>) -> Result<Box<dyn Backend>, EngineError> {
         level: Level::detect(),
         batch: Batch::default(),
         plan: Plan::default(),
+        products: Products::default(),
         partial: Vec::new(),
     }))
 }
@@ -44,6 +45,7 @@ struct Cpu {
     level: Level,
     batch: Batch,
     plan: Plan,
+    products: Products,
     /// Partial sums of weights' gradients, and other numbers that live for one operation.
     partial: Vec<f32>,
 }
@@ -222,12 +224,10 @@ impl Backend for Cpu {
             [y.at(0, s.rows * s.outputs)],
             [x.at(0, s.rows * s.inputs), weight],
         );
-        let a = Operand::plain(x, s.rows, s.inputs);
-        let b = Operand::plain(w, s.outputs, s.inputs).transposed();
-        let threads = self.threads.count;
-        self.threads
-            .pool
-            .install(|| matmul::product(y, &a, &b, accumulate, threads));
+        let a = Operand::rows(x, s.rows, s.inputs);
+        let b = Operand::rows(w, s.outputs, s.inputs);
+        self.products
+            .run(self.level, &self.threads, y, a, b, accumulate);
     }
 
     fn linear_backward_input(
@@ -242,12 +242,10 @@ impl Backend for Cpu {
             [dx.at(0, s.rows * s.inputs)],
             [dy.at(0, s.rows * s.outputs), weight],
         );
-        let a = Operand::plain(dy, s.rows, s.outputs);
-        let b = Operand::plain(w, s.outputs, s.inputs);
-        let threads = self.threads.count;
-        self.threads
-            .pool
-            .install(|| matmul::product(dx, &a, &b, accumulate, threads));
+        let a = Operand::rows(dy, s.rows, s.outputs);
+        let b = Operand::columns(w, s.outputs, s.inputs);
+        self.products
+            .run(self.level, &self.threads, dx, a, b, accumulate);
     }
 
     fn linear_backward_weight(&mut self, dweight: Buf, dy: Buf, x: Buf, s: Linear) {
@@ -255,12 +253,9 @@ impl Backend for Cpu {
             [dweight],
             [dy.at(0, s.rows * s.outputs), x.at(0, s.rows * s.inputs)],
         );
-        let a = Operand::plain(dy, s.rows, s.outputs).transposed();
-        let b = Operand::plain(x, s.rows, s.inputs);
-        let threads = self.threads.count;
-        self.threads
-            .pool
-            .install(|| matmul::product(dw, &a, &b, true, threads));
+        let a = Operand::columns(dy, s.rows, s.outputs);
+        let b = Operand::columns(x, s.rows, s.inputs);
+        self.products.run(self.level, &self.threads, dw, a, b, true);
     }
 
     fn add_bias(&mut self, y: Buf, bias: Buf, rows: usize) {

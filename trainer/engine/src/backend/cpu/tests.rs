@@ -1,5 +1,5 @@
 use super::lanes::{Level, levels};
-use super::{Arena, Cpu, Plan, Threads};
+use super::{Arena, Cpu, Plan, Products, Threads};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Draw, Span};
 use crate::config::Activation;
@@ -12,6 +12,7 @@ fn cpu(level: Level) -> Cpu {
         level,
         batch: Batch::default(),
         plan: Plan::default(),
+        products: Products::default(),
         partial: Vec::new(),
     }
 }

@@ -45,6 +45,15 @@ impl Threads {
         }
     }
 
+    /// Runs `f` for 0 to `count`, on the calling thread alone unless `parallel`.
+    pub(super) fn each_if(&self, parallel: bool, count: usize, f: &(dyn Fn(usize) + Sync)) {
+        if parallel {
+            self.each(count, f);
+        } else {
+            (0..count).for_each(f);
+        }
+    }
+
     /// Cuts rows of `y` into chunks of whole rows and runs `f` with the number of each chunk's first row.
     pub(super) fn rows(
         &self,

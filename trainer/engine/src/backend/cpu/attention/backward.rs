@@ -5,7 +5,7 @@
 use super::super::gate::capped_slope;
 use super::super::lanes::{LANES, Lanes, Level, at_level};
 use super::super::rowwise::dot;
-use super::forward::{Seen, cap_scores, mask, piece_rows, seen_by, transpose};
+use super::forward::{cap_scores, mask, transpose, visible};
 use super::kernels::{Weighted, combine, scores};
 use super::plan::{Plan, Task};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch};
@@ -74,53 +74,76 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
         collect::<L>(unit, q_rows, dy_rows, lse, along);
     }
     dq.fill(0.0);
-    for keys in &task.keys {
-        let Seen { from, to, range } =
-            seen_by(first_seen, seen, task, keys, share, operands.shape.window);
-        let (first, last) = piece_rows(task, keys, share);
-        let mut done = range.start;
-        while done < range.end {
-            let n = KEYS.min(range.end - done);
-            let row = keys.row + done;
-            let head = kv_head * depth;
-            // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given; no other thread has this component's rows of this head.
+    visible(first_seen, seen, task, share, operands.shape.window);
+    let head = kv_head * depth;
+    let soft_cap = operands.shape.soft_cap;
+    for block in task.read_through(operands.shape.window) {
+        let (first, last) = task.rows(&block.pieces, share);
+        let (from, to) = (first / LANES * LANES, last.next_multiple_of(LANES));
+        for run in &block.runs {
+            let (first, last) = task.rows(&run.pieces, share);
+            // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
             unsafe {
-                let at = |x: Raw| x.start.add(row * x.stride + head);
-                let (k, v) = (at(operands.k), at(operands.v));
-                let stride = operands.k.stride;
-                let (sp, dsp) = (p.as_mut_ptr(), ds.as_mut_ptr());
-                scores::<L>(sp, lanes, from, to, k, stride, q.as_ptr(), depth, n);
-                if let Some(cap) = operands.shape.soft_cap {
-                    cap_scores::<L>(p, lanes, from, to, n, cap);
-                }
-                mask::<L>(p, lanes, from, to, first_seen, seen, done, n);
-                let stride = operands.v.stride;
-                scores::<L>(dsp, lanes, from, to, v, stride, dy.as_ptr(), depth, n);
-                let soft_cap = operands.shape.soft_cap;
-                softmax_backward::<L>(p, ds, lanes, from, to, n, lse, along, soft_cap);
-                let by_key = |weights: &[f32], values: &[f32]| Weighted {
-                    weights: weights.as_ptr().add(first),
-                    row_stride: lanes,
-                    term_stride: 1,
-                    values: values.as_ptr().add(first * depth),
-                    value_stride: depth,
-                    terms: last - first,
-                };
+                let at = |x: Raw| x.start.add(run.row * x.stride + head);
+                let (k, v) = (operands.k, operands.v);
+                let to = |x: &mut [f32]| x.as_mut_ptr().add(run.offset * lanes);
+                let (q, dy) = (q.as_ptr(), dy.as_ptr());
+                scores::<L>(
+                    to(p),
+                    lanes,
+                    first,
+                    last,
+                    at(k),
+                    k.stride,
+                    q,
+                    depth,
+                    run.len,
+                );
+                scores::<L>(
+                    to(ds),
+                    lanes,
+                    first,
+                    last,
+                    at(v),
+                    v.stride,
+                    dy,
+                    depth,
+                    run.len,
+                );
+            }
+        }
+        if let Some(cap) = soft_cap {
+            cap_scores::<L>(p, lanes, from, to, block.len, cap);
+        }
+        mask::<L>(p, lanes, from, to, first_seen, seen, block);
+        softmax_backward::<L>(p, ds, lanes, from, to, block.len, lse, along, soft_cap);
+        for run in &block.runs {
+            let (first, last) = task.rows(&run.pieces, share);
+            let by_key = |weights: &[f32], values: &[f32]| Weighted {
+                weights: weights[run.offset * lanes + first..].as_ptr(),
+                row_stride: lanes,
+                term_stride: 1,
+                values: values[first * depth..].as_ptr(),
+                value_stride: depth,
+                terms: last - first,
+            };
+            // SAFETY: as above; no other thread has this component's rows of this head.
+            unsafe {
+                let at = |x: Raw| x.start.add(run.row * x.stride + head);
                 let (dv, dk) = (gradients.dv, gradients.dk);
-                combine::<L>(at(dv), dv.stride, by_key(p, dy_rows), n, depth);
-                combine::<L>(at(dk), dk.stride, by_key(ds, q_rows), n, depth);
+                combine::<L>(at(dv), dv.stride, by_key(p, dy_rows), run.len, depth);
+                combine::<L>(at(dk), dk.stride, by_key(ds, q_rows), run.len, depth);
                 let by_query = Weighted {
-                    weights: ds.as_ptr().add(first),
+                    weights: ds[run.offset * lanes + first..].as_ptr(),
                     row_stride: 1,
                     term_stride: lanes,
-                    values: k,
+                    values: at(operands.k),
                     value_stride: operands.k.stride,
-                    terms: n,
+                    terms: run.len,
                 };
                 let dq = dq.as_mut_ptr().add(first * depth);
                 combine::<L>(dq, depth, by_query, last - first, depth);
             }
-            done += n;
         }
     }
     for (r, token, head) in task_rows(task, *kv_head, share) {

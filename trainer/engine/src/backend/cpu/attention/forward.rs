@@ -2,12 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use std::ops::Range;
-
 use super::super::gate::capped;
 use super::super::lanes::{LANES, Lanes, Level, at_level};
 use super::kernels::{Weighted, combine, scores};
-use super::plan::{Keys, Plan, Task};
+use super::plan::{Block, Plan, Task};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch};
 
 /// A maximum below all scores, yet finite: exp(−∞ − it) is 0, not NaN.
@@ -58,59 +56,48 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     out.fill(0.0);
     max.fill(BELOW_ALL);
     sum.fill(0.0);
-    for keys in &task.keys {
-        let Seen { from, to, range } =
-            seen_by(first_seen, seen, task, keys, share, operands.shape.window);
-        let mut done = range.start;
-        while done < range.end {
-            let n = KEYS.min(range.end - done);
-            let row = keys.row + done;
-            let head = kv_head * depth;
+    visible(first_seen, seen, task, share, operands.shape.window);
+    let head = kv_head * depth;
+    for block in task.read_through(operands.shape.window) {
+        let (first, last) = task.rows(&block.pieces, share);
+        let (from, to) = (first / LANES * LANES, last.next_multiple_of(LANES));
+        for run in &block.runs {
+            let (first, last) = task.rows(&run.pieces, share);
             // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
             unsafe {
-                let k = operands.k.start.add(row * operands.k.stride + head);
-                let v = operands.v.start.add(row * operands.v.stride + head);
-                scores::<L>(
-                    s.as_mut_ptr(),
-                    lanes,
-                    from,
-                    to,
-                    k,
-                    operands.k.stride,
-                    q.as_ptr(),
-                    depth,
-                    n,
-                );
-                if let Some(cap) = operands.shape.soft_cap {
-                    cap_scores::<L>(s, lanes, from, to, n, cap);
+                let k = operands.k.start.add(run.row * operands.k.stride + head);
+                let s = s.as_mut_ptr().add(run.offset * lanes);
+                let stride = operands.k.stride;
+                scores::<L>(s, lanes, first, last, k, stride, q.as_ptr(), depth, run.len);
+            }
+        }
+        if let Some(cap) = operands.shape.soft_cap {
+            cap_scores::<L>(s, lanes, from, to, block.len, cap);
+        }
+        mask::<L>(s, lanes, from, to, first_seen, seen, block);
+        softmax::<L>(s, lanes, from, to, block.len, max, sum, fade);
+        for r in first..last {
+            if fade[r] != 1.0 {
+                for x in &mut out[r * depth..(r + 1) * depth] {
+                    *x *= fade[r];
                 }
-                mask::<L>(s, lanes, from, to, first_seen, seen, done, n);
-                softmax::<L>(s, lanes, from, to, n, max, sum, fade);
-                let (first, last) = piece_rows(task, keys, share);
-                for r in first..last {
-                    if fade[r] != 1.0 {
-                        for x in &mut out[r * depth..(r + 1) * depth] {
-                            *x *= fade[r];
-                        }
-                    }
-                }
+            }
+        }
+        for run in &block.runs {
+            let (first, last) = task.rows(&run.pieces, share);
+            // SAFETY: as above.
+            unsafe {
                 let weighted = Weighted {
-                    weights: s.as_ptr().add(first),
+                    weights: s.as_ptr().add(run.offset * lanes + first),
                     row_stride: 1,
                     term_stride: lanes,
-                    values: v,
+                    values: operands.v.start.add(run.row * operands.v.stride + head),
                     value_stride: operands.v.stride,
-                    terms: n,
+                    terms: run.len,
                 };
-                combine::<L>(
-                    out.as_mut_ptr().add(first * depth),
-                    depth,
-                    weighted,
-                    last - first,
-                    depth,
-                );
+                let out = out.as_mut_ptr().add(first * depth);
+                combine::<L>(out, depth, weighted, last - first, depth);
             }
-            done += n;
         }
     }
     for piece in &task.pieces {
@@ -141,58 +128,24 @@ at_level! {
     fn run_unit(unit: &Unit<'_>, scratch: &mut Scratch) = unit_body
 }
 
-/// First and last row (query × head) of the pieces that read `keys`.
-pub(super) fn piece_rows(task: &Task, keys: &Keys, share: usize) -> (usize, usize) {
-    let pieces = &task.pieces[keys.pieces.clone()];
-    match (pieces.first(), pieces.last()) {
-        (Some(first), Some(last)) => (first.query * share, (last.query + last.len) * share),
-        _ => (0, 0),
-    }
-}
-
-/// The lanes that read some keys, and which of the keys any of them sees.
-pub(super) struct Seen {
-    /// First lane, a multiple of the lanes' number.
-    pub(super) from: usize,
-    /// End of the lanes, likewise.
-    pub(super) to: usize,
-    /// Numbers of keys; it begins at a multiple of [`KEYS`], so that where a window begins changes nothing for those that see more.
-    pub(super) range: Range<usize>,
-}
-
-/// Writes for each lane the number of the first of these keys that it sees and the number after the last one: 0 and 0 for lanes that do not read them.
-pub(super) fn seen_by(
+/// Writes for each lane the positions of the first key that it sees and of the one after the last: 0 and 0 for lanes beyond the last row.
+pub(super) fn visible(
     first_seen: &mut [f32],
     seen: &mut [f32],
     task: &Task,
-    keys: &Keys,
     share: usize,
     window: Option<usize>,
-) -> Seen {
-    let (first, last) = piece_rows(task, keys, share);
-    let (from, to) = (first / LANES * LANES, last.next_multiple_of(LANES));
-    first_seen[from..to].fill(0.0);
-    seen[from..to].fill(0.0);
-    let (mut least, mut most) = (keys.len, 0);
-    for piece in &task.pieces[keys.pieces.clone()] {
+) {
+    first_seen.fill(0.0);
+    seen.fill(0.0);
+    for piece in &task.pieces {
         for i in 0..piece.len {
-            let visible = piece.visible + i;
-            let number = |position: usize| position.saturating_sub(keys.position).min(keys.len);
-            let start = number(window.map_or(0, |window| visible.saturating_sub(window)));
-            let end = number(visible);
-            if start < end {
-                least = least.min(start);
-                most = most.max(end);
-            }
+            let end = piece.visible + i;
+            let start = window.map_or(0, |window| end.saturating_sub(window));
             let r = (piece.query + i) * share;
             first_seen[r..r + share].fill(start as f32);
             seen[r..r + share].fill(end as f32);
         }
-    }
-    Seen {
-        from,
-        to,
-        range: least / KEYS * KEYS..most,
     }
 }
 
@@ -214,7 +167,7 @@ pub(super) fn cap_scores<L: Lanes>(
     }
 }
 
-/// Sets scores of keys that a lane does not see to minus infinity. Keys are numbered from `done` on.
+/// Sets scores of a block's keys that a lane does not see to minus infinity.
 #[inline(always)]
 pub(super) fn mask<L: Lanes>(
     s: &mut [f32],
@@ -223,27 +176,25 @@ pub(super) fn mask<L: Lanes>(
     to: usize,
     first_seen: &[f32],
     seen: &[f32],
-    done: usize,
-    keys: usize,
+    block: &Block,
 ) {
+    let (start, end) = (block.position as f32, (block.position + block.len) as f32);
     let (first_seen, seen) = (&first_seen[from..to], &seen[from..to]);
-    let all_seen = seen.iter().all(|n| *n >= (done + keys) as f32)
-        && first_seen.iter().all(|n| *n <= done as f32);
-    if all_seen {
+    if seen.iter().all(|n| *n >= end) && first_seen.iter().all(|n| *n <= start) {
         return;
     }
     let (first_seen, seen) = (
         first_seen.as_chunks::<LANES>().0,
         seen.as_chunks::<LANES>().0,
     );
-    for j in 0..keys {
+    for j in 0..block.len {
         let row = &mut s[j * lanes + from..j * lanes + to];
         let groups = row.as_chunks_mut::<LANES>().0.iter_mut();
+        let position = L::splat((block.position + j) as f32);
         for ((s, first), seen) in groups.zip(first_seen).zip(seen) {
-            let number = L::splat((done + j) as f32);
             let hidden = L::splat(f32::NEG_INFINITY);
-            let score = number.select_lt(L::get(first), hidden, L::get(s));
-            number.select_lt(L::get(seen), score, hidden).put(s);
+            let score = position.select_lt(L::get(first), hidden, L::get(s));
+            position.select_lt(L::get(seen), score, hidden).put(s);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::super::lanes::{LANES, Lanes};
 
-/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `NK` keys and `NV` groups of lanes.
+/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `NK` keys and the lanes `part` of `NV` groups.
 ///
 /// # Safety
 /// `s`, `k` and `q` are valid for the elements that the strides and sizes reach.
@@ -12,6 +12,7 @@ use super::super::lanes::{LANES, Lanes};
 unsafe fn scores_tile<L: Lanes, const NK: usize, const NV: usize>(
     s: *mut f32,
     lanes: usize,
+    part: (usize, usize),
     k: *const f32,
     k_stride: usize,
     q: *const f32,
@@ -34,7 +35,13 @@ unsafe fn scores_tile<L: Lanes, const NK: usize, const NV: usize>(
         }
         for (j, sums) in sums.iter().enumerate() {
             for (v, sum) in sums.iter().enumerate() {
-                sum.store(s.add(j * lanes + v * LANES));
+                let s = s.add(j * lanes + v * LANES);
+                let (from, to) = (part.0.saturating_sub(v * LANES), part.1 - v * LANES);
+                if from == 0 && to >= LANES {
+                    sum.store(s);
+                } else {
+                    sum.store_part(s, from, to.min(LANES));
+                }
             }
         }
     }
@@ -48,6 +55,7 @@ unsafe fn scores_tile<L: Lanes, const NK: usize, const NV: usize>(
 unsafe fn scores_columns<L: Lanes, const NK: usize, const NV: usize>(
     s: *mut f32,
     lanes: usize,
+    part: (usize, usize),
     k: *const f32,
     k_stride: usize,
     q: *const f32,
@@ -59,18 +67,18 @@ unsafe fn scores_columns<L: Lanes, const NK: usize, const NV: usize>(
         let mut j = 0;
         while j + NK <= keys {
             let (s, k) = (s.add(j * lanes), k.add(j * k_stride));
-            scores_tile::<L, NK, NV>(s, lanes, k, k_stride, q, depth);
+            scores_tile::<L, NK, NV>(s, lanes, part, k, k_stride, q, depth);
             j += NK;
         }
         while j < keys {
             let (s, k) = (s.add(j * lanes), k.add(j * k_stride));
-            scores_tile::<L, 1, NV>(s, lanes, k, k_stride, q, depth);
+            scores_tile::<L, 1, NV>(s, lanes, part, k, k_stride, q, depth);
             j += 1;
         }
     }
 }
 
-/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `keys` keys and the lanes `from..to`, multiples of [`LANES`]; rows of `s` and `q` are `lanes` long.
+/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `keys` keys and the lanes `first..last`; rows of `s` and `q` are `lanes` long, a multiple of [`LANES`].
 ///
 /// # Safety
 /// `s` is valid for writing `keys` rows, `q` for reading `depth` rows, `k` for reading `keys` rows of `depth` elements, `k_stride` apart.
@@ -78,27 +86,28 @@ unsafe fn scores_columns<L: Lanes, const NK: usize, const NV: usize>(
 pub(super) unsafe fn scores<L: Lanes>(
     s: *mut f32,
     lanes: usize,
-    from: usize,
-    to: usize,
+    first: usize,
+    last: usize,
     k: *const f32,
     k_stride: usize,
     q: *const f32,
     depth: usize,
     keys: usize,
 ) {
-    let mut lane = from;
+    let mut lane = first / LANES * LANES;
     // SAFETY: the caller's promise.
     unsafe {
-        while lane < to {
+        while lane < last {
             let (s, q) = (s.add(lane), q.add(lane));
-            if L::WIDE && lane + 2 * LANES <= to {
-                scores_columns::<L, 8, 2>(s, lanes, k, k_stride, q, depth, keys);
+            let part = (first.saturating_sub(lane), last - lane);
+            if L::WIDE && lane + LANES < last {
+                scores_columns::<L, 8, 2>(s, lanes, part, k, k_stride, q, depth, keys);
                 lane += 2 * LANES;
             } else if L::WIDE {
-                scores_columns::<L, 12, 1>(s, lanes, k, k_stride, q, depth, keys);
+                scores_columns::<L, 12, 1>(s, lanes, part, k, k_stride, q, depth, keys);
                 lane += LANES;
             } else {
-                scores_columns::<L, 5, 1>(s, lanes, k, k_stride, q, depth, keys);
+                scores_columns::<L, 5, 1>(s, lanes, part, k, k_stride, q, depth, keys);
                 lane += LANES;
             }
         }

@@ -1,8 +1,8 @@
 //! Attention without copying keys or values: each reads its rows where they lie in the store.
 //!
 //! Lanes run over queries (all heads that share a key/value head, of all sequences that share a prefix), so a score needs no sum across lanes and a shared
-//! prompt's keys are read once for all its completions. Softmax is computed online over blocks of keys; a query's result depends on its own keys and on how they
-//! are cut into segments, not on what else is in the batch.
+//! prompt's keys are read once for all its completions. Softmax is computed online over blocks of keys that begin at fixed positions; a query's result depends on its
+//! own keys in order of position, not on the rows that they lie in, on what else is in the batch or on how a prompt was cut into chunks.
 
 mod backward;
 mod forward;
@@ -16,7 +16,7 @@ pub(super) use plan::Plan;
 use super::lanes::LANES;
 use crate::backend::Attention;
 
-/// Keys whose scores are computed before they are used.
+/// Positions of a block of keys, whose scores are computed before they are used.
 const KEYS: usize = 64;
 
 /// Rows of f32 in the arena that several threads use at once, each its own part of them.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::KEYS;
 use crate::batch::Span;
 
 /// Most queries of a task (each of them counts once for all heads that share its keys).
@@ -22,14 +23,26 @@ pub(super) struct Piece {
 
 /// Rows of the store that some of a task's pieces read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Keys {
+pub(super) struct Run {
     /// First row.
     pub(super) row: usize,
     /// Number of rows.
     pub(super) len: usize,
-    /// Position of the first row's token in its sequence.
-    pub(super) position: usize,
+    /// Position of the first row's token, counted from the beginning of its block.
+    pub(super) offset: usize,
     /// The pieces that read them.
+    pub(super) pieces: Range<usize>,
+}
+
+/// Keys whose softmax is computed at once: those of [`KEYS`] positions, from a multiple of [`KEYS`] on, whatever rows they lie in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Block {
+    /// The first key's position.
+    pub(super) position: usize,
+    /// Number of positions, the last that some piece sees included.
+    pub(super) len: usize,
+    pub(super) runs: Vec<Run>,
+    /// The pieces that read any of them.
     pub(super) pieces: Range<usize>,
 }
 
@@ -37,10 +50,74 @@ pub(super) struct Keys {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Task {
     pub(super) pieces: Vec<Piece>,
-    /// What they read: for each piece in order of position.
-    pub(super) keys: Vec<Keys>,
+    /// What they read, in order of position.
+    pub(super) blocks: Vec<Block>,
     /// Number of queries.
     pub(super) queries: usize,
+}
+
+impl Task {
+    /// First and last row (query × head) of some pieces, for `share` heads a query.
+    pub(super) fn rows(&self, pieces: &Range<usize>, share: usize) -> (usize, usize) {
+        match (
+            self.pieces.get(pieces.start),
+            self.pieces[..pieces.end].last(),
+        ) {
+            (Some(first), Some(last)) => (first.query * share, (last.query + last.len) * share),
+            _ => (0, 0),
+        }
+    }
+
+    /// The blocks of which some query sees a key, where each sees `window` keys at most. One that none sees would add nothing but zeros.
+    pub(super) fn read_through(&self, window: Option<usize>) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(move |block| {
+            let pieces = &self.pieces[block.pieces.clone()];
+            let first = pieces.iter().map(|piece| piece.visible).min().unwrap_or(0);
+            let start = window.map_or(0, |window| first.saturating_sub(window));
+            block.position + block.len > start
+        })
+    }
+
+    /// Adds rows whose first token stands at `position`, cut where blocks end and where no piece sees further.
+    fn read(&mut self, row: usize, len: usize, position: usize, pieces: &Range<usize>) {
+        let visible = self.pieces[pieces.clone()]
+            .iter()
+            .map(|p| p.visible + p.len - 1);
+        let end = visible.max().unwrap_or(0).min(position + len);
+        let mut at = position;
+        while at < end {
+            let (number, offset) = (at / KEYS, at % KEYS);
+            let len = (KEYS - offset).min(end - at);
+            let run = Run {
+                row: row + at - position,
+                len,
+                offset,
+                pieces: pieces.clone(),
+            };
+            at += len;
+            match self
+                .blocks
+                .binary_search_by_key(&(number * KEYS), |b| b.position)
+            {
+                Ok(found) => {
+                    let block = &mut self.blocks[found];
+                    block.len = block.len.max(offset + len);
+                    let (first, last) = (block.pieces.start, block.pieces.end);
+                    block.pieces = first.min(pieces.start)..last.max(pieces.end);
+                    block.runs.push(run);
+                }
+                Err(place) => {
+                    let block = Block {
+                        position: number * KEYS,
+                        len: offset + len,
+                        runs: vec![run],
+                        pieces: pieces.clone(),
+                    };
+                    self.blocks.insert(place, block);
+                }
+            }
+        }
+    }
 }
 
 /// Tasks of a batch.
@@ -103,42 +180,34 @@ fn close(
         })
         .min()
         .unwrap_or(0);
-    let mut keys = Vec::new();
+    let mut task = Task {
+        queries: std::mem::take(queries),
+        ..Task::default()
+    };
+    let kv: Vec<&[(usize, usize)]> = open.iter().map(|(span, _)| &spans[*span].kv[..]).collect();
+    task.pieces = open.drain(..).map(|(_, piece)| piece).collect();
+    let all = 0..task.pieces.len();
     let mut position = 0;
     for &(row, len) in &first[..shared] {
-        keys.push(Keys {
-            row,
-            len,
-            position,
-            pieces: 0..open.len(),
-        });
+        task.read(row, len, position, &all);
         position += len;
     }
-    for (number, (span, _)) in open.iter().enumerate() {
+    for (number, kv) in kv.into_iter().enumerate() {
         let mut position = position;
-        for &(row, len) in &spans[*span].kv[shared..] {
-            keys.push(Keys {
-                row,
-                len,
-                position,
-                pieces: number..number + 1,
-            });
+        for &(row, len) in &kv[shared..] {
+            task.read(row, len, position, &(number..number + 1));
             position += len;
         }
     }
-    tasks.push(Task {
-        pieces: open.drain(..).map(|(_, piece)| piece).collect(),
-        keys,
-        queries: std::mem::take(queries),
-    });
+    tasks.push(task);
 }
 
 /// Tasks connected by common rows, each list in order; the lists in order of their first tasks.
 fn components(tasks: &[Task]) -> Vec<Vec<usize>> {
     let mut intervals: Vec<(usize, usize, usize)> = Vec::new();
     for (number, task) in tasks.iter().enumerate() {
-        let rows = task.keys.iter().filter(|k| k.len > 0);
-        intervals.extend(rows.map(|k| (k.row, k.row + k.len, number)));
+        let runs = task.blocks.iter().flat_map(|block| &block.runs);
+        intervals.extend(runs.map(|run| (run.row, run.row + run.len, number)));
     }
     intervals.sort_unstable();
     let mut parent: Vec<usize> = (0..tasks.len()).collect();
@@ -170,8 +239,17 @@ fn components(tasks: &[Task]) -> Vec<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Plan;
+    use std::ops::Range;
+
+    use super::{Block, Plan};
     use crate::batch::Span;
+
+    /// `(first row, number of rows, place in the block, pieces)`.
+    fn runs(block: &Block) -> Vec<(usize, usize, usize, Range<usize>)> {
+        let runs = block.runs.iter();
+        runs.map(|r| (r.row, r.len, r.offset, r.pieces.clone()))
+            .collect()
+    }
 
     fn span(q_start: usize, q_len: usize, kv: &[(usize, usize)]) -> Span {
         Span {
@@ -193,12 +271,36 @@ mod tests {
         assert_eq!(task.queries, 10);
         let visible: Vec<usize> = task.pieces.iter().map(|p| p.visible).collect();
         assert_eq!(visible, [1, 6, 6]);
-        let keys: Vec<_> = task
-            .keys
+        assert_eq!(task.blocks.len(), 1);
+        assert_eq!(
+            runs(&task.blocks[0]),
+            [(0, 5, 0, 0..3), (5, 2, 5, 1..2), (7, 3, 5, 2..3)]
+        );
+    }
+
+    #[test]
+    fn blocks_begin_at_multiples_of_their_size_wherever_the_rows_lie() {
+        let plan = Plan::new(&[span(0, 1, &[(100, 70), (16, 16), (48, 50)])]);
+        let blocks = &plan.tasks[0].blocks;
+        let sizes: Vec<_> = blocks.iter().map(|b| (b.position, b.len)).collect();
+        assert_eq!(sizes, [(0, 64), (64, 64), (128, 8)]);
+        assert_eq!(runs(&blocks[0]), [(100, 64, 0, 0..1)]);
+        assert_eq!(
+            runs(&blocks[1]),
+            [(164, 6, 0, 0..1), (16, 16, 6, 0..1), (48, 42, 22, 0..1)]
+        );
+        assert_eq!(runs(&blocks[2]), [(90, 8, 0, 0..1)]);
+    }
+
+    #[test]
+    fn keys_that_no_query_sees_are_not_read() {
+        let plan = Plan::new(&[span(0, 100, &[(0, 100)])]);
+        let seen: Vec<usize> = plan
+            .tasks
             .iter()
-            .map(|k| (k.row, k.position, k.pieces.clone()))
+            .map(|t| t.blocks.iter().map(|b| b.len).sum())
             .collect();
-        assert_eq!(keys, [(0, 0, 0..3), (5, 5, 1..2), (7, 5, 2..3)]);
+        assert_eq!(seen, [32, 64, 96, 100]);
     }
 
     #[test]

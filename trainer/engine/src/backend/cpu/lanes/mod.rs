@@ -53,6 +53,36 @@ impl Level {
 
 /// Defines a function that runs a generic body compiled for the instructions of a [`Level`], its first argument.
 macro_rules! at_level {
+    ($(#[$meta:meta])* unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident) => {
+        $(#[$meta])*
+        #[allow(unsafe_code)]
+        pub(super) unsafe fn $name(level: $crate::backend::cpu::lanes::Level, $($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
+            unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: the caller's promise.
+                unsafe { $body::<$crate::backend::cpu::lanes::Avx512>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: the caller's promise.
+                unsafe { $body::<$crate::backend::cpu::lanes::Avx2>($($arg),*) }
+            }
+            // SAFETY: the caller's promise; `Level::detect` saw these features on this processor.
+            unsafe {
+                match level {
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::backend::cpu::lanes::Level::Avx512 => avx512($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::backend::cpu::lanes::Level::Avx2 => avx2($($arg),*),
+                    $crate::backend::cpu::lanes::Level::Portable => {
+                        $body::<$crate::backend::cpu::lanes::Portable>($($arg),*)
+                    }
+                }
+            }
+        }
+    };
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident) => {
         $(#[$meta])*
         #[allow(unsafe_code)]
@@ -161,6 +191,40 @@ pub(super) trait Lanes: Copy {
         let x = self.array();
         // SAFETY: the caller's promise; `x` has more than `n` numbers.
         unsafe { std::ptr::copy_nonoverlapping(x.as_ptr(), p, n) };
+    }
+    /// Writes the lanes `from..to`, where they belong in memory that begins with lane 0.
+    ///
+    /// # Safety
+    /// `p` is valid for writing them.
+    #[inline(always)]
+    unsafe fn store_part(self, p: *mut f32, from: usize, to: usize) {
+        let x = self.array();
+        for (lane, x) in x.iter().enumerate().take(to).skip(from) {
+            // SAFETY: the caller's promise.
+            unsafe { *p.add(lane) = *x };
+        }
+    }
+    /// Transposes a square: `to[k][lane]` is the `k`-th number of row `lane`; lanes from `rows` on are 0.
+    ///
+    /// # Safety
+    /// `from` is valid for reading `rows ≤ 16` rows of 16 f32, `stride` apart.
+    #[inline(always)]
+    unsafe fn transpose(
+        from: *const f32,
+        stride: usize,
+        rows: usize,
+        to: &mut [[f32; LANES]; LANES],
+    ) {
+        for (k, to) in to.iter_mut().enumerate() {
+            for (lane, x) in to.iter_mut().enumerate() {
+                *x = if lane < rows {
+                    // SAFETY: the caller's promise.
+                    unsafe { *from.add(lane * stride + k) }
+                } else {
+                    0.0
+                };
+            }
+        }
     }
     /// Sum of the lanes, as a tree.
     #[inline(always)]

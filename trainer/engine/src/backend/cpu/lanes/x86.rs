@@ -1,6 +1,6 @@
 //! Lanes in the registers of x86 processors.
 
-use super::Lanes;
+use super::{LANES, Lanes};
 use std::arch::x86_64::*;
 
 // SAFETY of every block in this module: values of these types exist only inside functions compiled for their instructions (see `Lanes`), and
@@ -99,6 +99,62 @@ impl Lanes for Avx512 {
     unsafe fn store_first(self, p: *mut f32, n: usize) {
         // SAFETY: see the module's beginning; masked lanes are not written.
         unsafe { _mm512_mask_storeu_ps(p, (1u16 << n) - 1, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, p: *mut f32, from: usize, to: usize) {
+        // SAFETY: see the module's beginning; masked lanes are not written.
+        unsafe { _mm512_mask_storeu_ps(p, ((1u32 << to) - (1u32 << from)) as u16, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn transpose(
+        from: *const f32,
+        stride: usize,
+        rows: usize,
+        to: &mut [[f32; LANES]; LANES],
+    ) {
+        // SAFETY: see the module's beginning; rows from `rows` on are not read.
+        unsafe {
+            for q in 0..4 {
+                // Rows r, r + 4, r + 8, r + 12 side by side: four squares of 4 × 4 are transposed at once.
+                let mut group = [_mm512_setzero_ps(); 4];
+                for (r, group) in group.iter_mut().enumerate() {
+                    let p = from.add(r * stride + 4 * q);
+                    if rows == LANES {
+                        let x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+                        let x = _mm512_insertf32x4::<1>(x, _mm_loadu_ps(p.add(4 * stride)));
+                        let x = _mm512_insertf32x4::<2>(x, _mm_loadu_ps(p.add(8 * stride)));
+                        *group = _mm512_insertf32x4::<3>(x, _mm_loadu_ps(p.add(12 * stride)));
+                        continue;
+                    }
+                    if r < rows {
+                        *group = _mm512_zextps128_ps512(_mm_loadu_ps(p));
+                    }
+                    if r + 4 < rows {
+                        *group = _mm512_insertf32x4::<1>(*group, _mm_loadu_ps(p.add(4 * stride)));
+                    }
+                    if r + 8 < rows {
+                        *group = _mm512_insertf32x4::<2>(*group, _mm_loadu_ps(p.add(8 * stride)));
+                    }
+                    if r + 12 < rows {
+                        *group = _mm512_insertf32x4::<3>(*group, _mm_loadu_ps(p.add(12 * stride)));
+                    }
+                }
+                let rows = group;
+                let low = _mm512_castps_pd(_mm512_unpacklo_ps(rows[0], rows[1]));
+                let high = _mm512_castps_pd(_mm512_unpackhi_ps(rows[0], rows[1]));
+                let low2 = _mm512_castps_pd(_mm512_unpacklo_ps(rows[2], rows[3]));
+                let high2 = _mm512_castps_pd(_mm512_unpackhi_ps(rows[2], rows[3]));
+                let columns = [
+                    _mm512_unpacklo_pd(low, low2),
+                    _mm512_unpackhi_pd(low, low2),
+                    _mm512_unpacklo_pd(high, high2),
+                    _mm512_unpackhi_pd(high, high2),
+                ];
+                for (k, column) in columns.into_iter().enumerate() {
+                    Self(_mm512_castpd_ps(column)).put(&mut to[4 * q + k]);
+                }
+            }
+        }
     }
 }
 

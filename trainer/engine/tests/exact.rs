@@ -1,0 +1,206 @@
+//! One function: decoding, prompts in chunks and packed training give a token the same log-probability, to the bit.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use engine::batch::{Batch, Draw, Group, Sampled, Span};
+use engine::config::Family;
+use engine::model::Model;
+use engine::sample::Sampling;
+use engine::train::score;
+use support::{Random, config, model, weights};
+
+const TEMPERATURE: f32 = 0.9;
+/// Rows that are handed out together, as the cache does.
+const BLOCK: usize = 16;
+
+/// Rows of the store in blocks that lie anywhere.
+#[derive(Default)]
+struct Rows(Vec<usize>);
+
+impl Rows {
+    fn row(&mut self, position: usize, free: &mut Vec<usize>) -> usize {
+        if position / BLOCK == self.0.len() {
+            self.0.push(free.pop().unwrap());
+        }
+        self.0[position / BLOCK] * BLOCK + position % BLOCK
+    }
+
+    /// Ranges of the first `n` rows, neighbours joined or not.
+    fn ranges(&self, n: usize, joined: bool, ranges: &mut Vec<(usize, usize)>) {
+        let begun = ranges.len();
+        for (number, block) in self.0.iter().enumerate().take(n.div_ceil(BLOCK)) {
+            let rows = BLOCK.min(n - number * BLOCK);
+            match ranges[begun..].last_mut() {
+                Some((first, len)) if joined && *first + *len == block * BLOCK => *len += rows,
+                _ => ranges.push((block * BLOCK, rows)),
+            }
+        }
+    }
+}
+
+/// A prompt or a sample of one.
+struct Sequence {
+    /// Number of the prompt that it continues.
+    of: Option<usize>,
+    tokens: Vec<u32>,
+    logp: Vec<f32>,
+    computed: usize,
+    rows: Rows,
+    length: usize,
+}
+
+/// Draws completions of each prompt, each step with another part of the sequences in the batch and prompts in chunks of any size.
+fn generate(
+    model: &mut Model,
+    random: &mut Random,
+    prompts: &[Vec<u32>],
+) -> Vec<(Group, Vec<Vec<f32>>)> {
+    let mut sequences: Vec<Sequence> = Vec::new();
+    let sequence = |of, tokens, length| Sequence {
+        of,
+        tokens,
+        logp: Vec::new(),
+        computed: 0,
+        rows: Rows::default(),
+        length,
+    };
+    for prompt in prompts {
+        sequences.push(sequence(None, prompt.clone(), prompt.len()));
+    }
+    for of in 0..prompts.len() {
+        for _ in 0..1 + random.below(4) {
+            sequences.push(sequence(Some(of), Vec::new(), 1 + random.below(90)));
+        }
+    }
+    let blocks: usize = sequences.iter().map(|s| s.length.div_ceil(BLOCK)).sum();
+    let mut free: Vec<usize> = (0..blocks).collect();
+    for i in (1..blocks).rev() {
+        free.swap(i, random.below(i + 1));
+    }
+    model.reserve_kv(blocks * BLOCK).unwrap();
+    loop {
+        let (mut batch, mut rows, mut draws, mut drawn_for) =
+            (Batch::default(), Vec::new(), Vec::new(), Vec::new());
+        let mut open = false;
+        for number in 0..sequences.len() {
+            let ready = |s: &Sequence| s.computed == s.length;
+            let prompt = sequences[number].of;
+            let waits = match prompt {
+                None => ready(&sequences[number]),
+                Some(of) => {
+                    let s = &sequences[number];
+                    s.tokens.len() == s.length || s.tokens.is_empty() || !ready(&sequences[of])
+                }
+            };
+            open |= sequences[number].of.is_some()
+                && sequences[number].tokens.len() < sequences[number].length;
+            if waits || random.below(3) == 0 {
+                continue;
+            }
+            let mut kv = Vec::new();
+            let joined = random.below(2) == 0;
+            let before = prompt.map_or(0, |of| sequences[of].length);
+            if let Some(of) = prompt {
+                sequences[of].rows.ranges(before, joined, &mut kv);
+            }
+            let s = &mut sequences[number];
+            let pending = s.tokens.len() - s.computed;
+            let count = 1 + random.below(pending);
+            let end = s.computed + count;
+            let q_start = batch.tokens.len();
+            for position in s.computed..end {
+                batch.tokens.push(s.tokens[position]);
+                batch.positions.push((before + position) as u32);
+                batch.rows.push(s.rows.row(position, &mut free));
+            }
+            s.rows.ranges(end, joined, &mut kv);
+            batch.spans.push(Span {
+                q_start,
+                q_len: count,
+                kv,
+            });
+            s.computed = end;
+            let mut draw = |sample: usize, index: usize| {
+                rows.push(q_start + count - 1);
+                drawn_for.push(sample);
+                draws.push(Draw {
+                    sampling: Sampling {
+                        temperature: TEMPERATURE,
+                        ..Sampling::default()
+                    },
+                    seed: sample as u64,
+                    index: index as u64,
+                });
+            };
+            if prompt.is_some() {
+                draw(number, end);
+            } else if end == s.length {
+                (0..sequences.len())
+                    .filter(|i| sequences[*i].of == Some(number))
+                    .for_each(|i| draw(i, 0));
+            }
+        }
+        if !open {
+            break;
+        }
+        if batch.tokens.is_empty() {
+            continue;
+        }
+        let drawn: Vec<Sampled> = model.infer(&batch, &rows, &draws).unwrap();
+        for (number, drawn) in drawn_for.into_iter().zip(drawn) {
+            sequences[number].tokens.push(drawn.token);
+            sequences[number].logp.push(drawn.logp);
+        }
+    }
+    let group = |(number, prompt): (usize, &Vec<u32>)| {
+        let samples = sequences.iter().filter(|s| s.of == Some(number));
+        let (completions, logp) = samples.map(|s| (s.tokens.clone(), s.logp.clone())).unzip();
+        (
+            Group {
+                prompt: prompt.as_slice().into(),
+                completions,
+            },
+            logp,
+        )
+    };
+    prompts.iter().enumerate().map(group).collect()
+}
+
+#[test]
+fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bit() {
+    for seed in 700..706 {
+        let mut random = Random(seed);
+        let config = config(&mut random, random_family(seed));
+        let weights = weights(&mut random, &config);
+        let prompts: Vec<Vec<u32>> = (0..3)
+            .map(|_| {
+                let n = 1 + random.below(150);
+                random.tokens(n, config.vocab_size)
+            })
+            .collect();
+        let drawn = generate(&mut model(&config, &weights, 2), &mut random, &prompts);
+        let groups: Vec<Group> = drawn.iter().map(|(group, _)| group.clone()).collect();
+        let expected: Vec<&Vec<f32>> = drawn.iter().flat_map(|(_, logp)| logp).collect();
+        for (pack_tokens, threads) in [(10_000, 1), (10_000, 2), (200, 2), (1, 2)] {
+            let mut model = model(&config, &weights, threads);
+            model.set_pack_tokens(pack_tokens);
+            let stats = score(&mut model, &groups, TEMPERATURE).unwrap();
+            for (number, (stats, expected)) in stats.iter().zip(&expected).enumerate() {
+                assert!(
+                    stats.logp == **expected,
+                    "seed {seed}, completion {number}, packs of {pack_tokens}, {threads} threads"
+                );
+            }
+        }
+    }
+}
+
+fn random_family(seed: u64) -> Family {
+    if seed.is_multiple_of(2) {
+        Family::Llama
+    } else {
+        Family::Qwen2
+    }
+}
