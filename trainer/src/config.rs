@@ -343,7 +343,7 @@ impl Default for Verifier {
     }
 }
 
-/// `[engine]`: limits on what it takes of the machine; they change no number.
+/// `[engine]`: what it computes with, and limits on what it takes of the machine. But for `dtype`, they change no number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Engine {
@@ -352,6 +352,8 @@ pub struct Engine {
     /// Threads of the cpu backend; one a physical processor unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
+    /// `f32` or `bf16`: the numbers that matrix products multiply; `--dtype` sets it too.
+    pub dtype: String,
     /// Tokens of key/value cache; what the requests need unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_tokens: Option<usize>,
@@ -368,6 +370,7 @@ impl Default for Engine {
         Self {
             device: "auto".into(),
             threads: None,
+            dtype: "f32".into(),
             kv_tokens: None,
             pack_tokens: None,
             max_sequences: None,
@@ -440,7 +443,7 @@ impl Config {
     /// The engine's options.
     ///
     /// # Errors
-    /// Where `engine.device` names no device.
+    /// Where `engine.device` names no device, or `engine.dtype` no type.
     pub fn engine_options(&self) -> Result<engine::EngineOptions, ConfigError> {
         self.engine.options()
     }
@@ -450,11 +453,12 @@ impl Engine {
     /// The engine's options.
     ///
     /// # Errors
-    /// Where `device` names no device.
+    /// Where `device` names no device, or `dtype` no type.
     pub fn options(&self) -> Result<engine::EngineOptions, ConfigError> {
         Ok(engine::EngineOptions {
             device: validate::device(&self.device)?,
             threads: self.threads,
+            dtype: validate::dtype(&self.dtype)?,
             kv_tokens: self.kv_tokens,
             pack_tokens: self.pack_tokens,
             max_sequences: self.max_sequences,

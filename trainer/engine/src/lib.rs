@@ -16,6 +16,7 @@ pub mod text;
 pub mod train;
 pub mod worker;
 
+pub use backend::Dtype;
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
 pub use sample::Sampling;

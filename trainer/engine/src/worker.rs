@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::backend::Dtype;
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
@@ -49,6 +50,8 @@ pub struct EngineOptions {
     pub device: Device,
     /// Threads of the cpu backend; `None` takes one a physical processor.
     pub threads: Option<usize>,
+    /// The numbers that matrix products multiply.
+    pub dtype: Dtype,
     /// Tokens of key/value cache for generation; `None` takes what the requests at hand need, up to a quarter of the memory.
     pub kv_tokens: Option<usize>,
     /// Most tokens of one training pack.

@@ -4,12 +4,13 @@
 
 mod support;
 
+use engine::backend::Dtype;
 use engine::batch::{Batch, Draw, Group, Sampled, Span};
 use engine::config::Family;
 use engine::model::Model;
 use engine::sample::Sampling;
 use engine::train::score;
-use support::{Random, config, model, weights};
+use support::{Random, config, model_of, weights};
 
 const TEMPERATURE: f32 = 0.9;
 /// Rows that are handed out together, as the cache does.
@@ -171,6 +172,7 @@ fn generate(
 #[test]
 fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bit() {
     for seed in 700..706 {
+        let dtype = if seed < 703 { Dtype::F32 } else { Dtype::Bf16 };
         let mut random = Random(seed);
         let config = config(&mut random, random_family(seed));
         let weights = weights(&mut random, &config);
@@ -180,11 +182,15 @@ fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bi
                 random.tokens(n, config.vocab_size)
             })
             .collect();
-        let drawn = generate(&mut model(&config, &weights, 2), &mut random, &prompts);
+        let drawn = generate(
+            &mut model_of(&config, &weights, 2, dtype),
+            &mut random,
+            &prompts,
+        );
         let groups: Vec<Group> = drawn.iter().map(|(group, _)| group.clone()).collect();
         let expected: Vec<&Vec<f32>> = drawn.iter().flat_map(|(_, logp)| logp).collect();
         for (pack_tokens, threads) in [(10_000, 1), (10_000, 2), (200, 2), (1, 2)] {
-            let mut model = model(&config, &weights, threads);
+            let mut model = model_of(&config, &weights, threads, dtype);
             model.set_pack_tokens(pack_tokens);
             let stats = score(&mut model, &groups, TEMPERATURE).unwrap();
             for (number, (stats, expected)) in stats.iter().zip(&expected).enumerate() {

@@ -6,6 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use engine::backend::Dtype;
 use engine::batch::{Group, TokenStats};
 use engine::config::{Family, ModelConfig};
 use engine::load::Weights;
@@ -122,6 +123,25 @@ fn gradients_of_every_weight_are_those_of_candles_autograd() {
         }
         assert!((report.grad_norm / squares.sqrt() - 1.0).abs() < 1e-5);
     }
+}
+
+#[test]
+fn gradients_in_bf16_are_near_those_in_f32() {
+    let distance = |seed: u64| {
+        let c = case(seed, Family::Llama);
+        let of = |dtype| {
+            let mut model = support::model_of(&c.config, &c.weights, 2, dtype);
+            run(&mut model, &c.groups, &c.dlogp);
+            let gradient = gather(&mut model, Part::Gradient);
+            gradient.values().flatten().copied().collect::<Vec<f32>>()
+        };
+        distance(&of(Dtype::Bf16), &of(Dtype::F32))
+    };
+    let mut distances: Vec<f64> = (110..119).map(distance).collect();
+    distances.sort_by(f64::total_cmp);
+    // A random model's gradient may nearly cancel, and what is left is then further off than its parts.
+    assert!(distances[0] > 1e-4, "nothing was rounded: {distances:?}");
+    assert!(distances[4] < 2e-2 && distances[8] < 0.2, "{distances:?}");
 }
 
 #[test]

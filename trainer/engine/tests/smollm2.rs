@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use engine::{
-    AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, Group, Sampling,
+    AdamW, Completion, Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group,
+    Sampling,
 };
 
 fn open(options: EngineOptions) -> Engine {
@@ -174,6 +175,32 @@ fn log_probabilities_of_sampled_tokens_are_those_of_score() {
             assert_eq!(completion.logp, stats.logp);
         }
     }
+}
+
+#[test]
+fn bf16_samples_and_scores_alike_to_the_bit_and_says_nearly_what_f32_says() {
+    let engine = open(EngineOptions {
+        dtype: Dtype::Bf16,
+        ..EngineOptions::default()
+    });
+    let requests = mixed(&engine);
+    let completions = generate(&engine, requests.clone());
+    let groups = groups(&requests, &completions);
+    let scored = engine.score(groups.clone(), 1.0).unwrap();
+    let plain = ENGINE.score(groups, 1.0).unwrap();
+    let (mut difference, mut tokens) = (0.0, 0.0);
+    for ((completion, stats), plain) in completions.values().zip(&scored).zip(&plain) {
+        assert_eq!(completion.logp, stats.logp);
+        for (a, b) in stats.logp.iter().zip(&plain.logp) {
+            difference += (a - b).abs();
+            tokens += 1.0;
+        }
+    }
+    assert!(
+        difference > 0.0 && difference / tokens < 0.1,
+        "{}",
+        difference / tokens
+    );
 }
 
 /// Requests with what was generated for them, as training takes them.

@@ -16,6 +16,9 @@ pub(crate) struct DeviceArgs {
     /// Threads of the CPU backend [default: one a physical processor]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) threads: Option<usize>,
+    /// Numbers that matrix products multiply: f32, or bf16 for about twice the speed
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = ["f32", "bf16"])]
+    pub(crate) dtype: String,
 }
 
 impl DeviceArgs {
@@ -24,6 +27,7 @@ impl DeviceArgs {
         let settings = config::Engine {
             device: self.device.clone(),
             threads: self.threads,
+            dtype: self.dtype.clone(),
             ..config::Engine::default()
         };
         Ok(settings.options()?)

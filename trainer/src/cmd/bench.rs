@@ -1,6 +1,6 @@
-//! `rapid bench`: how fast this machine samples and trains, beside what its matrix products allow.
+//! `rapid bench`: how fast this machine samples and trains, beside what its matrix products and its memory allow.
 
-mod gemm;
+mod limits;
 mod rollout;
 mod train;
 
@@ -12,7 +12,7 @@ use super::args::{DeviceArgs, open_model, positive};
 
 /// Measure how fast this machine samples or trains
 ///
-/// The figures stand beside the rate of matrix products measured on the same device, which bounds them.
+/// The figures stand beside the rates of matrix products and of copies measured on the same device in the same run, which bound them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -78,8 +78,16 @@ struct Figures {
     all_tokens_per_s: f64,
     /// Arithmetic that the model's matrices ask for, without attention.
     gflop_per_s: f64,
+    /// Bytes that weights, and in training gradients and moments, ask for once a step, in GB/s; without activations and keys.
+    gbyte_per_s: f64,
     /// Large matrix products on this device; `None` where it cannot be measured.
     gemm_gflop_per_s: Option<f64>,
+    /// `gflop_per_s` of it.
+    gemm_percent: Option<f64>,
+    /// Copies on this device, bytes read and written; `None` where it cannot be measured.
+    copy_gbyte_per_s: Option<f64>,
+    /// `gbyte_per_s` of it.
+    copy_percent: Option<f64>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -89,10 +97,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         What::Train(options) => (options, train::measure),
     };
     // Before the model takes its memory and its threads.
-    let gemm = gemm::gflop_per_s(&options.device)?;
+    let limits = limits::measure(&options.device)?;
     let engine = open_model(&options.model, &options.device)?;
     let mut figures = measure(&engine, options)?;
-    figures.gemm_gflop_per_s = gemm;
+    if let Some(limits) = limits {
+        figures.gemm_gflop_per_s = Some(limits.gflop_per_s);
+        figures.gemm_percent = Some(100.0 * figures.gflop_per_s / limits.gflop_per_s);
+        figures.copy_gbyte_per_s = Some(limits.gbyte_per_s);
+        figures.copy_percent = Some(100.0 * figures.gbyte_per_s / limits.gbyte_per_s);
+    }
     if options.json {
         return super::print(&(serde_json::to_string_pretty(&figures)? + "\n"));
     }
@@ -100,13 +113,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Figures {
-    /// `flop_per_weight`: operations that one token asks of each weight.
+    /// `flop_per_weight`: operations that one token asks of each weight; `bytes_per_weight`: bytes that all the work asks of each.
     fn of(
         what: &'static str,
         engine: &Engine,
         options: &Options,
         seconds: f64,
         flop_per_weight: f64,
+        bytes_per_weight: f64,
     ) -> Self {
         let info: &ModelInfo = engine.info();
         let prompts = (options.prompts * options.prompt_tokens) as f64;
@@ -125,24 +139,32 @@ impl Figures {
             gflop_per_s: flop_per_weight * info.parameters as f64 * (prompts + completions)
                 / seconds
                 / 1e9,
+            gbyte_per_s: bytes_per_weight * info.parameters as f64 / seconds / 1e9,
             gemm_gflop_per_s: None,
+            gemm_percent: None,
+            copy_gbyte_per_s: None,
+            copy_percent: None,
         }
     }
 
     fn told(&self) -> String {
-        let share = match self.gemm_gflop_per_s {
-            Some(gemm) => format!(
-                "{:.0}% of the {gemm:.0} GFLOP/s of large matrix products here",
-                100.0 * self.gflop_per_s / gemm
-            ),
-            None => "the rate of matrix products is not measured on this device".to_owned(),
+        let share = |percent: Option<f64>, limit: Option<f64>, what: &str| match (percent, limit) {
+            (Some(percent), Some(limit)) => format!("{percent:.0}% of the {limit:.0} {what} here"),
+            _ => format!("that of {what} is not measured on this device"),
         };
+        let arithmetic = share(
+            self.gemm_percent,
+            self.gemm_gflop_per_s,
+            "GFLOP/s of large matrix products",
+        );
+        let memory = share(self.copy_percent, self.copy_gbyte_per_s, "GB/s of copies");
         format!(
             "{} of {} on {}\n\
              {} prompts of {} tokens × {} completions of {} tokens in {:.1} s\n\n\
              \x20 completion tokens  {:>9.1} /s\n\
              \x20 all tokens         {:>9.1} /s   each prompt once\n\
-             \x20 arithmetic         {:>9.1} GFLOP/s, {share}\n",
+             \x20 arithmetic         {:>9.1} GFLOP/s, {arithmetic}\n\
+             \x20 weights moved      {:>9.1} GB/s, {memory}\n",
             self.what,
             self.model,
             self.device,
@@ -153,7 +175,8 @@ impl Figures {
             self.seconds,
             self.completion_tokens_per_s,
             self.all_tokens_per_s,
-            self.gflop_per_s
+            self.gflop_per_s,
+            self.gbyte_per_s
         )
     }
 }

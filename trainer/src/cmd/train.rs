@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// Threads of the cpu
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Numbers that matrix products multiply: f32, or bf16 for about twice the speed
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<String>,
     /// Print what the run would do, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -150,6 +153,11 @@ impl Args {
             self.threads
                 .iter()
                 .map(|threads| format!("engine.threads={threads}")),
+        );
+        sets.extend(
+            self.dtype
+                .iter()
+                .map(|dtype| format!("engine.dtype={dtype}")),
         );
         match (&self.resume, &self.recipe) {
             (Some(run), _) => run::resume_config(run, &sets).map_err(usage),

@@ -112,6 +112,7 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("verifier", "max_masked", Kind::Number),
     ("engine", "device", Kind::Text),
     ("engine", "threads", Kind::Whole),
+    ("engine", "dtype", Kind::Text),
     ("engine", "kv_tokens", Kind::Whole),
     ("engine", "pack_tokens", Kind::Whole),
     ("engine", "max_sequences", Kind::Whole),

@@ -372,6 +372,10 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
             "`data.teacher`: only the preset sft learns",
         ),
         ("engine.device=gpu", "`engine.device`: `gpu` is no device"),
+        (
+            "engine.dtype=fp16",
+            "`engine.dtype`: `fp16` is no type of the engine's",
+        ),
         ("data.stop=[\"\"]", "`data.stop`: an empty text"),
     ] {
         let error = refusal(set(&[setting]));

@@ -280,6 +280,7 @@ fn verifier_and_engine(config: &Config) -> Result<(), ConfigError> {
             );
         }
     }
+    dtype(&config.engine.dtype)?;
     device(&config.engine.device).map(drop)
 }
 
@@ -297,6 +298,18 @@ pub(super) fn device(text: &str) -> Result<engine::Device, ConfigError> {
                 key: "engine.device".into(),
                 reason: format!("`{other}` is no device; give auto, cpu, cuda or cuda:N"),
             }),
+    }
+}
+
+/// The numbers that a setting names.
+pub(super) fn dtype(text: &str) -> Result<engine::Dtype, ConfigError> {
+    match text {
+        "f32" => Ok(engine::Dtype::F32),
+        "bf16" => Ok(engine::Dtype::Bf16),
+        other => Err(ConfigError::Value {
+            key: "engine.dtype".into(),
+            reason: format!("`{other}` is no type of the engine's; give f32 or bf16"),
+        }),
     }
 }
 

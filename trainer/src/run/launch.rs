@@ -47,7 +47,8 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     }
     for set in sets {
         let (section, key, _) = config::parse_set(set)?;
-        let free = matches!(section.as_str(), "verifier" | "engine")
+        let free = section == "verifier"
+            || (section == "engine" && key != "dtype")
             || (section == "run" && matches!(key.as_str(), "checkpoint_every" | "keep" | "alarms"));
         if !free {
             return Err(TrainError::Fixed(format!("{section}.{key}")));

@@ -79,6 +79,16 @@ pub enum Purpose {
     Activations,
 }
 
+/// The numbers that a model's matrix products multiply. Weights, gradients and moments are f32 whatever it is, and so are sums and log-probabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dtype {
+    /// As they are.
+    #[default]
+    F32,
+    /// Rounded to bf16, weights and activations alike.
+    Bf16,
+}
+
 /// Sizes of `y (rows × outputs) = x (rows × inputs) · Wᵀ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Linear {

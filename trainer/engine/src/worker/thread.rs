@@ -96,7 +96,7 @@ pub(super) fn start(
 
 fn open(path: &Path, options: &EngineOptions) -> Result<(Model, Opened), EngineError> {
     options.device.available()?;
-    let backend = backend::cpu::open(options.threads)?;
+    let backend = backend::cpu::open_with(options.threads, options.dtype)?;
     let Loaded {
         config,
         weights,

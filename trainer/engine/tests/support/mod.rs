@@ -6,7 +6,7 @@ pub(crate) mod reference;
 
 use std::collections::BTreeMap;
 
-use engine::backend::cpu;
+use engine::backend::{Dtype, cpu};
 use engine::batch::Group;
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
@@ -127,7 +127,17 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
 
 /// The engine's model on so many threads.
 pub(crate) fn model(config: &ModelConfig, weights: &Weights, threads: usize) -> Model {
-    let backend = cpu::open(Some(threads)).unwrap();
+    model_of(config, weights, threads, Dtype::F32)
+}
+
+/// As [`model`], with products of the given numbers.
+pub(crate) fn model_of(
+    config: &ModelConfig,
+    weights: &Weights,
+    threads: usize,
+    dtype: Dtype,
+) -> Model {
+    let backend = cpu::open_with(Some(threads), dtype).unwrap();
     Model::new(config.clone(), weights.clone(), backend).unwrap()
 }
 

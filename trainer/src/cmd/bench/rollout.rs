@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::bail;
-use engine::{Engine, GenerateRequest, Sampling};
+use engine::{Dtype, Engine, GenerateRequest, Sampling};
 
 use super::{Figures, Options};
 
 /// Multiply and add, once a weight and token.
 const FLOP_PER_WEIGHT: f64 = 2.0;
+/// Sequences that the engine generates at once unless told otherwise.
+const AT_ONCE: usize = 256;
 
 pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
     let requests: Vec<GenerateRequest> = (0..options.prompts)
@@ -34,12 +36,19 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
             "{drawn} of {wanted} tokens were drawn: prompt and completion together are longer than the model's context; give fewer --tokens"
         );
     }
+    // Each step reads each weight once for all sequences.
+    let steps = (options.prompts * options.samples).div_ceil(AT_ONCE) * options.tokens;
+    let bytes = match options.device.options()?.dtype {
+        Dtype::F32 => 4,
+        Dtype::Bf16 => 2,
+    };
     Ok(Figures::of(
         "sampling",
         engine,
         options,
         seconds,
         FLOP_PER_WEIGHT,
+        (steps * bytes) as f64,
     ))
 }
 

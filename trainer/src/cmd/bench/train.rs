@@ -9,6 +9,8 @@ use super::{Figures, Options};
 
 /// Forward, gradient of the input, gradient of the weight: multiply and add, each once a weight and token. What is recomputed is not counted.
 const FLOP_PER_WEIGHT: f64 = 6.0;
+/// AdamW reads weight, gradient and two moments and writes all but the gradient, which is zeroed, written and summed before; forward and backward read the weight.
+const BYTES_PER_WEIGHT: f64 = 4.0 * (7.0 + 3.0 + 2.0);
 const STEPS: usize = 2;
 
 pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
@@ -25,6 +27,7 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
         options,
         seconds / STEPS as f64,
         FLOP_PER_WEIGHT,
+        BYTES_PER_WEIGHT,
     ))
 }
 

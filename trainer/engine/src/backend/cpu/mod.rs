@@ -7,6 +7,7 @@ mod attention;
 mod gate;
 mod gemm;
 mod lanes;
+mod packed;
 mod rowwise;
 mod softmax;
 mod threads;
@@ -15,10 +16,13 @@ use rayon::prelude::*;
 
 use self::arena::Arena;
 use self::attention::{Gradients, Operands, Plan, Raw};
-use self::gemm::{Operand, Products};
+use self::gemm::{Format, Operand, Products, Right};
 use self::lanes::Level;
+use self::packed::PackedWeights;
 use self::threads::{CHUNK, Threads};
-use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Rows, Target};
+use crate::backend::{
+    AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Rows, Target,
+};
 use crate::batch::{Batch, Draw, Sampled};
 use crate::config::Activation;
 use crate::error::EngineError;
@@ -26,15 +30,25 @@ use crate::error::EngineError;
 /// Rows over which a weight's gradient is summed before the sums are added up.
 const SUM_ROWS: usize = 64;
 
-/// A cpu backend with its own pool of `threads` threads; `None` takes one a processor that this process may use.
+/// A cpu backend with its own pool of `threads` threads; `None` takes one a processor that this process may use. Matrix products are in f32.
 pub fn open(threads: Option<usize>) -> Result<Box<dyn Backend>, EngineError> {
+    open_with(threads, Dtype::F32)
+}
+
+/// As [`open`], with matrix products of the given numbers.
+pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend>, EngineError> {
     Ok(Box::new(Cpu {
+        format: match dtype {
+            Dtype::F32 => Format::F32,
+            Dtype::Bf16 => Format::Bf16,
+        },
         arena: Arena::default(),
         threads: Threads::start(threads)?,
         level: Level::detect(),
         batch: Batch::default(),
         plan: Plan::default(),
         products: Products::default(),
+        weights: PackedWeights::default(),
         partial: Vec::new(),
     }))
 }
@@ -45,7 +59,9 @@ struct Cpu {
     level: Level,
     batch: Batch,
     plan: Plan,
+    format: Format,
     products: Products,
+    weights: PackedWeights,
     /// Partial sums of weights' gradients, and other numbers that live for one operation.
     partial: Vec<f32>,
 }
@@ -93,22 +109,29 @@ fn strided(rows: usize, stride: usize, width: usize) -> usize {
 
 impl Backend for Cpu {
     fn name(&self) -> String {
-        format!(
-            "cpu ({} threads, {})",
-            self.threads.count,
-            self.level.name()
-        )
+        let format = match self.format {
+            Format::F32 => "f32",
+            Format::Bf16 => "bf16",
+        };
+        let (threads, level) = (self.threads.count, self.level.name());
+        format!("cpu ({threads} threads, {level}, {format})")
     }
 
-    fn allocate(&mut self, _purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
-        self.arena.allocate(len)
+    fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
+        let buf = self.arena.allocate(len)?;
+        if purpose == Purpose::Weights && self.format == Format::Bf16 {
+            self.weights.keep(buf);
+        }
+        Ok(buf)
     }
 
     fn release(&mut self, buf: Buf) {
         self.arena.release(buf);
+        self.weights.release(buf);
     }
 
     fn upload(&mut self, dst: Buf, values: &[f32]) {
+        self.weights.changed(dst);
         self.arena.slices([dst], []).0[0].copy_from_slice(values);
     }
 
@@ -118,11 +141,13 @@ impl Backend for Cpu {
     }
 
     fn zero(&mut self, buf: Buf) {
+        self.weights.changed(buf);
         let ([y], []) = self.arena.slices([buf], []);
         self.threads.rows(y, 1, |_, y| y.fill(0.0));
     }
 
     fn copy(&mut self, dst: Buf, src: Buf) {
+        self.weights.changed(dst);
         let ([y], [x]) = self.arena.slices([dst], [src]);
         assert_eq!(y.len(), x.len(), "a copy keeps the length");
         self.threads
@@ -226,8 +251,13 @@ impl Backend for Cpu {
         );
         let a = Operand::rows(x, s.rows, s.inputs);
         let b = Operand::rows(w, s.outputs, s.inputs);
+        let (level, threads, format) = (self.level, &self.threads, self.format);
+        let b = match self.weights.packed(weight, level, threads, format, b) {
+            Some(packed) => Right::Packed(b, packed),
+            None => Right::Plain(b),
+        };
         self.products
-            .run(self.level, &self.threads, y, a, b, accumulate);
+            .run(level, threads, format, y, a, b, accumulate);
     }
 
     fn linear_backward_input(
@@ -244,8 +274,9 @@ impl Backend for Cpu {
         );
         let a = Operand::rows(dy, s.rows, s.outputs);
         let b = Operand::columns(w, s.outputs, s.inputs);
+        let (level, threads, format) = (self.level, &self.threads, self.format);
         self.products
-            .run(self.level, &self.threads, dx, a, b, accumulate);
+            .run(level, threads, format, dx, a, Right::Plain(b), accumulate);
     }
 
     fn linear_backward_weight(&mut self, dweight: Buf, dy: Buf, x: Buf, s: Linear) {
@@ -255,7 +286,9 @@ impl Backend for Cpu {
         );
         let a = Operand::columns(dy, s.rows, s.outputs);
         let b = Operand::columns(x, s.rows, s.inputs);
-        self.products.run(self.level, &self.threads, dw, a, b, true);
+        let (level, threads, format) = (self.level, &self.threads, self.format);
+        self.products
+            .run(level, threads, format, dw, a, Right::Plain(b), true);
     }
 
     fn add_bias(&mut self, y: Buf, bias: Buf, rows: usize) {
@@ -488,6 +521,7 @@ impl Backend for Cpu {
     }
 
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {
+        self.weights.changed(weights);
         let ([w, m, v], [g]) = self.arena.slices([weights, m, v], [gradient]);
         let level = self.level;
         self.threads.pool.install(|| {

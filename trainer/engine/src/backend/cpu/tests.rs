@@ -1,5 +1,5 @@
 use super::lanes::{Level, levels};
-use super::{Arena, Cpu, Plan, Products, Threads};
+use super::{Arena, Cpu, Format, PackedWeights, Plan, Products, Threads};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Draw, Span};
 use crate::config::Activation;
@@ -12,7 +12,9 @@ fn cpu(level: Level) -> Cpu {
         level,
         batch: Batch::default(),
         plan: Plan::default(),
+        format: Format::F32,
         products: Products::default(),
+        weights: PackedWeights::default(),
         partial: Vec::new(),
     }
 }
@@ -182,6 +184,54 @@ fn every_operation_gives_the_same_bits_at_every_level() {
             assert!(first == found, "{name} at {level:?}");
         }
     }
+}
+
+#[test]
+fn weights_in_bf16_follow_every_change_of_the_f32_ones() {
+    let mut cpu = cpu(Level::detect());
+    cpu.format = Format::Bf16;
+    let c = &mut cpu;
+    let size = Linear {
+        rows: 3,
+        outputs: 40,
+        inputs: 50,
+    };
+    let x = filled(c, 150, 1);
+    let values = filled(c, 2000, 2);
+    let weights = c.allocate(Purpose::Weights, 2100).expect("a little memory");
+    let kept = weights.at(64, 2000);
+    let y = filled(c, 120, 3);
+    // Weights that are no weights to the backend are packed on the way.
+    let check = |c: &mut Cpu| {
+        c.copy(values, kept);
+        c.linear(y, x, values, size, false);
+        let expected = bits(c, y);
+        c.linear(y, x, kept, size, false);
+        assert!(bits(c, y) == expected);
+        expected
+    };
+    let none = check(c);
+    let numbers: Vec<f32> = (0..2000).map(|i| (i % 13) as f32 - 6.0).collect();
+    c.upload(kept, &numbers);
+    let uploaded = check(c);
+    c.upload(kept.at(1999, 1), &[77.0]);
+    let touched = check(c);
+    let [m, v, g] = [4, 5, 6].map(|seed| filled(c, 2000, seed));
+    c.zero(v);
+    let step = AdamWStep {
+        lr: 0.5,
+        beta1: 0.9,
+        beta2: 0.99,
+        eps: 1e-8,
+        decay: 0.0,
+        bias1: 0.1,
+        bias2: 0.01,
+        grad_scale: 1.0,
+    };
+    c.adamw(kept, g, m, v, &step);
+    let updated = check(c);
+    let all = [&none, &uploaded, &touched, &updated];
+    assert!((1..4).all(|i| all[i] != all[i - 1]));
 }
 
 #[test]

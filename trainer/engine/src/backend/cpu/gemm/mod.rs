@@ -15,12 +15,20 @@ mod tile;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use self::pack::pack;
-use self::tile::tiles;
+use self::pack::{Row, pack, panel_rows};
+use self::tile::{To, tiles};
 use super::lanes::{LANES, Lanes, Level, at_level};
 use super::threads::Threads;
 
 pub(super) use self::pack::Operand;
+
+/// Numbers that are multiplied; sums are f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    F32,
+    /// Rounded on the way into panels.
+    Bf16,
+}
 
 /// Most rows of a tile: with two panels beside them, 28 of 32 registers hold sums.
 const TILE_ROWS: usize = 14;
@@ -37,7 +45,7 @@ const PARALLEL: usize = 1 << 17;
 
 thread_local! {
     /// A thread's packed columns.
-    static PANELS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    static PANELS: RefCell<Vec<Row>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Blocks of a depth: as few as there can be, and about equal.
@@ -59,11 +67,49 @@ fn tile_rows(rows: Range<usize>) -> (usize, impl Fn(usize) -> Range<usize>) {
     })
 }
 
+/// Vectors packed whole, for many products.
+#[derive(Debug, Default)]
+pub(super) struct Packed {
+    /// Panel after panel, each of all blocks of depth.
+    rows: Vec<Row>,
+}
+
+impl Packed {
+    /// Packs vectors anew, in the memory that is there.
+    pub(super) fn fill(
+        &mut self,
+        level: Level,
+        threads: &Threads,
+        format: Format,
+        from: Operand<'_>,
+    ) {
+        let panel = panel_rows(format, from.depth());
+        let count = from.vectors().div_ceil(LANES);
+        self.rows.resize(count * panel, [0.0; LANES]);
+        let to = Panels(self.rows.as_mut_ptr());
+        threads.each(count, &|number| {
+            let vectors = number * LANES..from.vectors().min((number + 1) * LANES);
+            // SAFETY: the memory has `count` panels, and this one is no other call's.
+            let to = unsafe { std::slice::from_raw_parts_mut({ to }.0.add(number * panel), panel) };
+            pack(level, format, to, from, vectors, 0..from.depth());
+        });
+    }
+}
+
+/// The second operand of a product.
+#[derive(Clone, Copy)]
+pub(super) enum Right<'a> {
+    /// Packed on the way.
+    Plain(Operand<'a>),
+    /// The same, packed before in the product's format.
+    Packed(Operand<'a>, &'a Packed),
+}
+
 /// Working memory of products.
 #[derive(Default)]
 pub(super) struct Products {
     /// Packed rows of the first operand.
-    rows: Vec<f32>,
+    rows: Vec<Row>,
 }
 
 /// A result in memory that threads write disjoint tiles of.
@@ -80,12 +126,23 @@ unsafe impl Sync for Output {}
 
 /// Packed rows that threads write disjoint panels of.
 #[derive(Clone, Copy)]
-struct Panels(*mut f32);
+struct Panels(*mut Row);
 
 // SAFETY: each panel is written by one thread, and read when all are written.
 unsafe impl Send for Panels {}
 // SAFETY: as above.
 unsafe impl Sync for Panels {}
+
+/// What all parts of a product have in common.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    level: Level,
+    threads: &'a Threads,
+    format: Format,
+    output: Output,
+    a: Operand<'a>,
+    b: Right<'a>,
+}
 
 impl Products {
     /// `y[i][j] = Σₖ a[i][k] · b[j][k]`, added to what `y` holds if `accumulate`; `y` is row-major.
@@ -93,13 +150,15 @@ impl Products {
         &mut self,
         level: Level,
         threads: &Threads,
+        format: Format,
         y: &mut [f32],
         a: Operand<'_>,
-        b: Operand<'_>,
+        b: Right<'_>,
         accumulate: bool,
     ) {
-        let (rows, columns, depth) = (a.vectors(), b.vectors(), a.depth());
-        assert_eq!(b.depth(), depth, "inner sizes agree");
+        let (Right::Plain(of) | Right::Packed(of, _)) = b;
+        let (rows, columns, depth) = (a.vectors(), of.vectors(), a.depth());
+        assert_eq!(of.depth(), depth, "inner sizes agree");
         assert_eq!(y.len(), rows * columns, "the result has its elements");
         if depth == 0 && !accumulate {
             y.fill(0.0);
@@ -108,95 +167,101 @@ impl Products {
             start: y.as_mut_ptr(),
             stride: columns,
         };
+        let job = Job {
+            level,
+            threads,
+            format,
+            output,
+            a,
+            b,
+        };
         for first in (0..rows).step_by(CHUNK_ROWS) {
             let chunk = first..rows.min(first + CHUNK_ROWS);
             for block in blocks(depth) {
                 let add = accumulate || block.start > 0;
-                self.block(level, threads, output, a, b, chunk.clone(), block, add);
+                self.block(job, chunk.clone(), block, add);
             }
         }
     }
 
     /// One block of depth of some rows.
-    fn block(
-        &mut self,
-        level: Level,
-        threads: &Threads,
-        output: Output,
-        a: Operand<'_>,
-        b: Operand<'_>,
-        rows: Range<usize>,
-        depth: Range<usize>,
-        add: bool,
-    ) {
-        let columns = b.vectors();
-        let panel = depth.len() * LANES;
+    fn block(&mut self, job: Job<'_>, rows: Range<usize>, depth: Range<usize>, add: bool) {
+        let Job {
+            level,
+            threads,
+            format,
+            output,
+            a,
+            b,
+        } = job;
+        let (Right::Plain(of) | Right::Packed(of, _)) = b;
+        let columns = of.vectors();
+        let panel = panel_rows(format, depth.len());
         let work = rows.len() * columns * depth.len();
         let (count, tile) = tile_rows(rows);
         if self.rows.len() < count * panel {
-            self.rows.resize(count * panel, 0.0);
+            self.rows.resize(count * panel, [0.0; LANES]);
         }
         let packed = Panels(self.rows.as_mut_ptr());
         let pack_rows = |number: usize| {
-            // SAFETY: `rows` has `count` panels.
+            // SAFETY: `rows` has `count` panels, and this one is no other call's.
             let to =
                 unsafe { std::slice::from_raw_parts_mut({ packed }.0.add(number * panel), panel) };
-            pack(level, to, a, tile(number), depth.clone());
+            pack(level, format, to, a, tile(number), depth.clone());
         };
-        threads.each_if(count * panel > PARALLEL / 4, count, &pack_rows);
+        threads.each_if(
+            count * depth.len() * LANES > PARALLEL / 4,
+            count,
+            &pack_rows,
+        );
 
         let groups = columns.div_ceil(COLUMNS);
         let parts = (count * TILE_ROWS).div_ceil(PART_ROWS);
-        let together = [4, 2]
-            .into_iter()
-            .find(|n| groups * parts >= 8 * n * threads.count);
-        let together = together.unwrap_or(1);
+        let fits = |n: &usize| groups * parts >= 8 * n * threads.count;
+        let together = [4, 2].into_iter().find(fits).unwrap_or(1);
         let units = groups.div_ceil(together);
-        let unit = |number: usize| {
+        let multiply = |number: usize, panels: &[Row], stride: usize| {
             let (part, unit) = (number / units, number % units);
-            let tiles_of = part * count / parts..(part + 1) * count / parts;
             let columns = unit * together * COLUMNS..columns.min((unit + 1) * together * COLUMNS);
-            PANELS.with_borrow_mut(|panels| {
-                let wide = columns.len().div_ceil(LANES) * panel;
-                if panels.len() < wide {
-                    panels.resize(wide, 0.0);
+            for number in part * count / parts..(part + 1) * count / parts {
+                let rows = tile(number);
+                // SAFETY: `rows` has `count` panels, all written; the tile lies in the result, and no other unit has it.
+                unsafe {
+                    let a = std::slice::from_raw_parts({ packed }.0.add(number * panel), panel);
+                    let y = { output }
+                        .start
+                        .add(rows.start * output.stride + columns.start);
+                    let to = To::new(y, output.stride, rows.len(), columns.len(), add);
+                    tiles(level, format, to, a, panels, stride);
                 }
-                for (to, from) in panels
-                    .chunks_exact_mut(panel)
-                    .zip(columns.clone().step_by(LANES))
-                {
-                    pack(
-                        level,
-                        to,
-                        b,
-                        from..columns.end.min(from + LANES),
-                        depth.clone(),
+            }
+        };
+        let unit = |number: usize| {
+            let first = number % units * together * COLUMNS;
+            match b {
+                Right::Packed(of, packed) => {
+                    let stride = panel_rows(format, of.depth());
+                    let before = panel_rows(format, depth.start);
+                    multiply(
+                        number,
+                        &packed.rows[first / LANES * stride + before..],
+                        stride,
                     );
                 }
-                for number in tiles_of {
-                    let rows = tile(number);
-                    // SAFETY: `rows` has `count` panels, all written; the tile lies in the result, and no other unit has it.
-                    unsafe {
-                        let a = std::slice::from_raw_parts(
-                            { packed }.0.add(number * panel).cast_const(),
-                            panel,
-                        );
-                        let y = { output }
-                            .start
-                            .add(rows.start * output.stride + columns.start);
-                        tiles(
-                            level,
-                            y,
-                            output.stride,
-                            a,
-                            rows.len(),
-                            &panels[..wide],
-                            columns.len(),
-                            add,
-                        );
+                Right::Plain(of) => PANELS.with_borrow_mut(|panels| {
+                    let columns = first..columns.min(first + together * COLUMNS);
+                    let wide = columns.len().div_ceil(LANES) * panel;
+                    if panels.len() < wide {
+                        panels.resize(wide, [0.0; LANES]);
                     }
-                }
-            });
+                    let starts = columns.clone().step_by(LANES);
+                    for (to, from) in panels.chunks_exact_mut(panel).zip(starts) {
+                        let vectors = from..columns.end.min(from + LANES);
+                        pack(level, format, to, of, vectors, depth.clone());
+                    }
+                    multiply(number, &panels[..wide], panel);
+                }),
+            }
         };
         threads.each_if(work > PARALLEL, units * parts, &unit);
     }

@@ -1,10 +1,13 @@
-//! Panels: 16 vectors side by side, number after number of their depth.
+//! Panels: 16 vectors side by side, number after number of their depth, or pair after pair of bf16.
 
 #![allow(unsafe_code)]
 
 use std::ops::Range;
 
-use super::{LANES, Lanes, at_level};
+use super::{Format, LANES, Lanes, at_level};
+
+/// A row of a panel: a number, or a pair of bf16, of each vector.
+pub(super) type Row = [f32; LANES];
 
 /// Vectors of equal depth in memory: a matrix's rows or its columns.
 #[derive(Debug, Clone, Copy)]
@@ -49,23 +52,30 @@ impl<'a> Operand<'a> {
     }
 }
 
+/// Rows of a panel of so many numbers of depth.
+pub(super) fn panel_rows(format: Format, depth: usize) -> usize {
+    match format {
+        Format::F32 => depth,
+        Format::Bf16 => depth.div_ceil(2),
+    }
+}
+
+/// Up to 16 numbers of depth `k..k + n` of up to 16 vectors, as rows of a panel of f32; what is not there is 0.
 #[inline(always)]
-fn pack_body<L: Lanes>(
-    to: &mut [f32],
+fn square<L: Lanes>(
+    to: &mut [Row; LANES],
     from: Operand<'_>,
-    vectors: Range<usize>,
-    depth: Range<usize>,
+    vectors: &Range<usize>,
+    k: usize,
+    n: usize,
 ) {
-    let inside = vectors.end <= from.vectors && depth.end <= from.depth;
-    assert!(
-        inside && vectors.len() <= LANES,
-        "a panel lies in its operand"
-    );
-    let (to, _) = to.as_chunks_mut::<LANES>();
-    let to = &mut to[..depth.len()];
     if from.by_depth {
-        for (to, k) in to.iter_mut().zip(depth) {
-            let row = &from.data[k * from.vectors..][vectors.clone()];
+        for (i, to) in to.iter_mut().enumerate() {
+            if i >= n {
+                *to = [0.0; LANES];
+                continue;
+            }
+            let row = &from.data[(k + i) * from.vectors..][vectors.clone()];
             match row.first_chunk::<LANES>() {
                 Some(row) => L::get(row).put(to),
                 // SAFETY: the row has so many numbers, fewer than the lanes.
@@ -74,24 +84,59 @@ fn pack_body<L: Lanes>(
         }
         return;
     }
-    let start = vectors.start * from.depth + depth.start;
-    let (squares, rest) = to.as_chunks_mut::<LANES>();
-    for (number, square) in squares.iter_mut().enumerate() {
+    let start = vectors.start * from.depth + k;
+    let end = start + (vectors.len() - 1) * from.depth + n;
+    assert!(end <= from.data.len(), "a panel lies in its operand");
+    if n == LANES {
         // SAFETY: so many rows from `start` on, `depth` apart, lie in the operand with 16 numbers each, as just checked.
-        unsafe {
-            let from_row = from.data.as_ptr().add(start + number * LANES);
-            L::transpose(from_row, from.depth, vectors.len(), square);
-        }
+        unsafe { L::transpose(from.data.as_ptr().add(start), from.depth, vectors.len(), to) }
+        return;
     }
-    let done = squares.len() * LANES;
-    for (k, to) in rest.iter_mut().enumerate() {
-        *to = [0.0; LANES];
-        for (lane, x) in to.iter_mut().enumerate().take(vectors.len()) {
-            *x = from.data[start + lane * from.depth + done + k];
+    *to = [[0.0; LANES]; LANES];
+    for (lane, _) in vectors.clone().enumerate() {
+        for (i, to) in to.iter_mut().enumerate().take(n) {
+            to[lane] = from.data[start + lane * from.depth + i];
         }
     }
 }
+
+#[inline(always)]
+fn pack_body<L: Lanes>(
+    format: Format,
+    to: &mut [Row],
+    from: Operand<'_>,
+    vectors: Range<usize>,
+    depth: Range<usize>,
+) {
+    let inside = vectors.end <= from.vectors && depth.end <= from.depth;
+    let some = !vectors.is_empty() && vectors.len() <= LANES;
+    assert!(inside && some, "a panel lies in its operand");
+    let mut numbers = [[0.0; LANES]; LANES];
+    match format {
+        Format::F32 => {
+            let to = &mut to[..depth.len()];
+            for (to, k) in to.chunks_mut(LANES).zip(depth.clone().step_by(LANES)) {
+                if let Some(to) = to.first_chunk_mut::<LANES>() {
+                    square::<L>(to, from, &vectors, k, LANES);
+                } else {
+                    square::<L>(&mut numbers, from, &vectors, k, to.len());
+                    to.copy_from_slice(&numbers[..to.len()]);
+                }
+            }
+        }
+        Format::Bf16 => {
+            let to = &mut to[..depth.len().div_ceil(2)];
+            for (to, k) in to.chunks_mut(LANES / 2).zip(depth.clone().step_by(LANES)) {
+                square::<L>(&mut numbers, from, &vectors, k, LANES.min(depth.end - k));
+                for (to, [even, odd]) in to.iter_mut().zip(numbers.as_chunks::<2>().0) {
+                    L::get(even).pair(L::get(odd)).put(to);
+                }
+            }
+        }
+    }
+}
+
 at_level! {
-    /// Fills a panel (`depth` × 16): some vectors side by side, up to 16 of them; lanes beyond them are 0.
-    fn pack(to: &mut [f32], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_body
+    /// Fills a panel with some numbers of some vectors side by side, up to 16 of these; lanes beyond them are 0.
+    pairs fn pack(format: Format, to: &mut [Row], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_body
 }

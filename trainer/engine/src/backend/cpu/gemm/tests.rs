@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::lanes::{Level, levels};
 use super::super::threads::Threads;
-use super::{Operand, Products};
+use super::{Format, Operand, Packed, Products, Right};
 
 fn numbers(len: usize, seed: u32) -> Vec<f32> {
     let number = |i: u32| {
@@ -26,7 +26,15 @@ fn product(
     accumulate: bool,
 ) -> Vec<f32> {
     let mut y = numbers(a.vectors() * b.vectors(), 9);
-    Products::default().run(level, threads, &mut y, a, b, accumulate);
+    Products::default().run(
+        level,
+        threads,
+        Format::F32,
+        &mut y,
+        a,
+        Right::Plain(b),
+        accumulate,
+    );
     y
 }
 
@@ -76,6 +84,7 @@ proptest! {
         depth in 1usize..1700,
         from in 0usize..300,
         count in 1usize..300,
+        format in prop_oneof![Just(Format::F32), Just(Format::Bf16)],
     ) {
         let from = from % rows;
         let count = count.min(rows - from);
@@ -85,11 +94,50 @@ proptest! {
         let run = |a: &[f32]| {
             let mut y = vec![0.0; a.len() / depth * columns];
             let (x, w) = (Operand::rows(a, a.len() / depth, depth), Operand::rows(&b, columns, depth));
-            Products::default().run(level, &two, &mut y, x, w, false);
+            Products::default().run(level, &two, format, &mut y, x, Right::Plain(w), false);
+            if format == Format::Bf16 {
+                let mut packed = Packed::default();
+                packed.fill(level, &two, format, w);
+                let mut again = vec![0.0; y.len()];
+                let w = Right::Packed(w, &packed);
+                Products::default().run(level, &two, format, &mut again, x, w, false);
+                assert_eq!(bits(&y), bits(&again));
+            }
             bits(&y)
         };
         let whole = run(&a);
         let part = run(&a[from * depth..(from + count) * depth]);
         prop_assert!(part == whole[from * columns..(from + count) * columns]);
+    }
+
+    #[test]
+    fn a_product_in_bf16_is_that_of_rounded_numbers(
+        rows in 1usize..40,
+        columns in 1usize..70,
+        depth in prop_oneof![1usize..60, 700usize..1700],
+    ) {
+        let (a, b) = (numbers(rows * depth, 5), numbers(columns * depth, 6));
+        let bt = transposed(&b, columns, depth);
+        let rounded = |x: &f32| half::bf16::from_f32(*x).to_f64();
+        let two = Threads::start(Some(2)).unwrap();
+        let run = |level: Level, b: Operand<'_>| {
+            let mut y = vec![0.0; rows * columns];
+            let a = Operand::rows(&a, rows, depth);
+            Products::default().run(level, &two, Format::Bf16, &mut y, a, Right::Plain(b), false);
+            y
+        };
+        let emulated = run(Level::Portable, Operand::rows(&b, columns, depth));
+        for level in levels() {
+            let found = run(level, Operand::rows(&b, columns, depth));
+            prop_assert!(found == run(level, Operand::columns(&bt, depth, columns)));
+            if level.name() != "AVX-512 with bf16" {
+                prop_assert!(bits(&found) == bits(&emulated), "{level:?}");
+            }
+            for (i, y) in found.iter().enumerate() {
+                let (a, b) = (&a[i / columns * depth..][..depth], &b[i % columns * depth..][..depth]);
+                let exact: f64 = a.iter().zip(b).map(|(a, b)| rounded(a) * rounded(b)).sum();
+                prop_assert!((f64::from(*y) - exact).abs() < 1e-6 * (depth as f64).max(16.0), "{level:?} {y} {exact}");
+            }
+        }
     }
 }

@@ -2,27 +2,51 @@
 
 #![allow(unsafe_code)]
 
-use super::{LANES, Lanes, at_level};
+use super::pack::Row;
+use super::{Format, LANES, Lanes, at_level};
 
-/// Where a tile goes, and how it is joined with what is there.
+/// Where a tile of the result goes, and whether it is added to what is there.
 #[derive(Clone, Copy)]
-struct To {
+pub(super) struct To {
     start: *mut f32,
     stride: usize,
-    /// Columns of the last panel.
-    last: usize,
+    rows: usize,
+    columns: usize,
     add: bool,
 }
 
-/// `R` rows of the panel `a` against `V` panels at `b`, each `depth` × 16.
+impl To {
+    /// `rows` rows, `stride` apart, of `columns` numbers.
+    ///
+    /// # Safety
+    /// As long as it is used, `start` is valid for writing them, and for reading where `add`.
+    pub(super) unsafe fn new(
+        start: *mut f32,
+        stride: usize,
+        rows: usize,
+        columns: usize,
+        add: bool,
+    ) -> Self {
+        Self {
+            start,
+            stride,
+            rows,
+            columns,
+            add,
+        }
+    }
+}
+
+/// `R` rows of the panel `a`, from lane `lane` on, against `V` panels that begin `panel` rows apart.
 ///
 /// # Safety
-/// The panels are valid for reading; `to` for `R` rows of `V` panels' columns.
+/// `a` and the panels have `depth` rows; `to` is valid for `R` rows of up to `V · 16` columns.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const R: usize, const V: usize>(
+unsafe fn tile<L: Lanes, const PAIRS: bool, const R: usize, const V: usize>(
     to: To,
     a: *const f32,
-    b: *const f32,
+    b: *const Row,
+    panel: usize,
     depth: usize,
 ) {
     // SAFETY: the caller's promise.
@@ -31,28 +55,29 @@ unsafe fn tile<L: Lanes, const R: usize, const V: usize>(
         for k in 0..depth {
             let mut columns = [L::splat(0.0); V];
             for (v, column) in columns.iter_mut().enumerate() {
-                *column = L::load(b.add((v * depth + k) * LANES));
+                *column = L::get(&*b.add(v * panel + k));
             }
             for (r, sums) in sums.iter_mut().enumerate() {
                 let row = L::splat(*a.add(k * LANES + r));
                 for (sum, column) in sums.iter_mut().zip(columns) {
-                    *sum = row.fma(column, *sum);
+                    *sum = if PAIRS {
+                        sum.add_products(row, column)
+                    } else {
+                        row.fma(column, *sum)
+                    };
                 }
             }
         }
         for (r, sums) in sums.iter().enumerate() {
             for (v, sum) in sums.iter().enumerate() {
                 let y = to.start.add(r * to.stride + v * LANES);
-                if v + 1 < V || to.last == LANES {
+                let n = to.columns - v * LANES;
+                if n >= LANES {
                     let sum = if to.add { L::load(y).add(*sum) } else { *sum };
                     sum.store(y);
+                } else if to.add {
+                    L::load_first(y, n, 0.0).add(*sum).store_first(y, n);
                 } else {
-                    let n = to.last;
-                    let sum = if to.add {
-                        L::load_first(y, n, 0.0).add(*sum)
-                    } else {
-                        *sum
-                    };
                     sum.store_first(y, n);
                 }
             }
@@ -60,97 +85,79 @@ unsafe fn tile<L: Lanes, const R: usize, const V: usize>(
     }
 }
 
-/// [`tile`] for `rows` rows, at most `R`.
+/// [`tile`] for all rows of `to`.
 ///
 /// # Safety
 /// As [`tile`].
 #[inline(always)]
-unsafe fn some_rows<L: Lanes, const V: usize>(
+unsafe fn some_rows<L: Lanes, const PAIRS: bool, const V: usize>(
     to: To,
     a: *const f32,
-    rows: usize,
-    b: *const f32,
+    b: *const Row,
+    panel: usize,
     depth: usize,
 ) {
     macro_rules! by_rows {
-        ($($n:literal)*) => {
-            // SAFETY: the caller's promise.
-            unsafe {
-                match rows {
-                    $($n => tile::<L, $n, V>(to, a, b, depth),)*
-                    _ => unreachable!("a tile has 1 to 14 rows"),
-                }
+        ($to:expr, $a:expr, $rows:expr, $($n:literal)*) => {
+            match $rows {
+                $($n => tile::<L, PAIRS, $n, V>($to, $a, b, panel, depth),)*
+                _ => unreachable!("a tile has 1 to 14 rows"),
             }
         };
     }
-    if L::WIDE {
-        by_rows!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-    } else {
+    // SAFETY: the caller's promise, of some rows after others.
+    unsafe {
+        if L::WIDE {
+            by_rows!(to, a, to.rows, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+            return;
+        }
         // Fewer registers: a few rows at a time.
-        let mut r = 0;
-        while r < rows {
-            let n = (rows - r).min(5);
-            // SAFETY: the caller's promise, from row `r` on.
-            unsafe {
-                let to = To {
-                    start: to.start.add(r * to.stride),
-                    ..to
-                };
-                let a = a.add(r);
-                match n {
-                    1 => tile::<L, 1, V>(to, a, b, depth),
-                    2 => tile::<L, 2, V>(to, a, b, depth),
-                    3 => tile::<L, 3, V>(to, a, b, depth),
-                    4 => tile::<L, 4, V>(to, a, b, depth),
-                    _ => tile::<L, 5, V>(to, a, b, depth),
-                }
-            }
-            r += n;
+        for from in (0..to.rows).step_by(5) {
+            let start = to.start.add(from * to.stride);
+            let rows = (to.rows - from).min(5);
+            by_rows!(To { start, ..to }, a.add(from), rows, 1 2 3 4 5);
         }
     }
 }
 
 #[inline(always)]
-unsafe fn tiles_body<L: Lanes>(
-    y: *mut f32,
-    stride: usize,
-    a: &[f32],
-    rows: usize,
-    b: &[f32],
-    columns: usize,
-    add: bool,
-) {
-    let depth = a.len() / LANES;
-    assert!(
-        columns.div_ceil(LANES) * a.len() <= b.len() && rows <= LANES,
-        "panels have their numbers"
-    );
-    let mut column = 0;
-    while column < columns {
-        let left = columns - column;
-        // SAFETY: panels as just checked; the caller's promise for `y`.
+fn all_columns<L: Lanes, const PAIRS: bool>(to: To, a: &[Row], b: &[Row], panel: usize) {
+    let depth = a.len();
+    let panels = to.columns.div_ceil(LANES);
+    let inside = panels == 0 || (panels - 1) * panel + depth <= b.len();
+    assert!(inside && to.rows <= LANES, "panels have their rows");
+    let a = a.as_ptr().cast();
+    let mut number = 0;
+    while number < panels {
+        let wide = if L::WIDE && number + 1 < panels { 2 } else { 1 };
+        let done = number * LANES;
+        let columns = (to.columns - done).min(wide * LANES);
+        // SAFETY: panels as just checked, and what `To::new` was promised.
         unsafe {
-            let b = b.as_ptr().add(column * depth);
-            let to = |last| To {
-                start: y.add(column),
-                stride,
-                last,
-                add,
+            let (start, b) = (to.start.add(done), b.as_ptr().add(number * panel));
+            let to = To {
+                start,
+                columns,
+                ..to
             };
-            if L::WIDE && left > LANES {
-                some_rows::<L, 2>(to((left - LANES).min(LANES)), a.as_ptr(), rows, b, depth);
-                column += 2 * LANES;
+            if wide == 2 {
+                some_rows::<L, PAIRS, 2>(to, a, b, panel, depth);
             } else {
-                some_rows::<L, 1>(to(left.min(LANES)), a.as_ptr(), rows, b, depth);
-                column += LANES;
+                some_rows::<L, PAIRS, 1>(to, a, b, panel, depth);
             }
         }
+        number += wide;
+    }
+}
+
+#[inline(always)]
+fn tiles_body<L: Lanes>(format: Format, to: To, a: &[Row], b: &[Row], panel: usize) {
+    match format {
+        Format::F32 => all_columns::<L, false>(to, a, b, panel),
+        Format::Bf16 => all_columns::<L, true>(to, a, b, panel),
     }
 }
 at_level! {
-    /// `rows` rows of the panel `a` against the panels `b` that have `columns` columns: written to `y`, or added to it.
-    ///
-    /// # Safety
-    /// `y` is valid for writing `rows` rows, `stride` apart, of `columns` numbers.
-    unsafe fn tiles(y: *mut f32, stride: usize, a: &[f32], rows: usize, b: &[f32], columns: usize, add: bool) = tiles_body
+    /// The rows of the panel `a` against panels of as many rows that begin `panel` rows apart in `b`.
+    pairs fn tiles(format: Format, to: To, a: &[Row], b: &[Row], panel: usize) = tiles_body
 }

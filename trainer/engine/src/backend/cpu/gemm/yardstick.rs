@@ -13,7 +13,7 @@ use gemm::Parallelism;
 
 use super::super::lanes::Level;
 use super::super::threads::Threads;
-use super::{Operand, Products};
+use super::{Format, Operand, Products, Right};
 
 /// A row-major matrix, or its transpose: numbers, stride of rows, stride of columns.
 type Matrix<'a> = (&'a [f32], usize, usize);
@@ -106,7 +106,8 @@ fn measure([m, n, k]: [usize; 3], level: Level, threads: &Threads) {
                         false => Operand::rows(data, vectors, depth),
                     };
                     let (a, b) = (operand((&a.0[..], a.1), rows), operand(b, columns));
-                    ours.run(level, threads, to, a, b, add);
+                    let b = Right::Plain(b);
+                    ours.run(level, threads, Format::F32, to, a, b, add);
                 }
             }
             let seconds = began.elapsed().as_secs_f64() / repeats as f64;

@@ -10,6 +10,9 @@ pub(super) const LANES: usize = 16;
 /// Instructions of this processor that loops are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
+    /// As [`Level::Avx512`], with products of pairs of bf16.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Bf16,
     /// 32 registers of 16 lanes.
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -30,7 +33,13 @@ impl Level {
                 && is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("fma")
             {
-                return Self::Avx512;
+                let pairs =
+                    is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512bw");
+                return if pairs {
+                    Self::Avx512Bf16
+                } else {
+                    Self::Avx512
+                };
             }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
                 return Self::Avx2;
@@ -43,6 +52,8 @@ impl Level {
     pub(super) fn name(self) -> &'static str {
         match self {
             #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16 => "AVX-512 with bf16",
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => "AVX-512",
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => "AVX2",
@@ -51,35 +62,23 @@ impl Level {
     }
 }
 
-/// Defines a function that runs a generic body compiled for the instructions of a [`Level`], its first argument.
+/// Defines a function that runs a generic body compiled for the instructions of a [`Level`], its first argument; one of `pairs` has those for pairs of bf16, too.
 macro_rules! at_level {
-    ($(#[$meta:meta])* unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident) => {
+    ($(#[$meta:meta])* pairs fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = $body:ident) => {
         $(#[$meta])*
         #[allow(unsafe_code)]
-        pub(super) unsafe fn $name(level: $crate::backend::cpu::lanes::Level, $($arg: $ty),*) $(-> $ret)? {
+        pub(super) fn $name(level: $crate::backend::cpu::lanes::Level, $($arg: $ty),*) {
+            $crate::backend::cpu::lanes::at_level! { fn without($($arg: $ty),*) = $body }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
-            unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: the caller's promise.
-                unsafe { $body::<$crate::backend::cpu::lanes::Avx512>($($arg),*) }
+            #[target_feature(enable = "avx512bf16,avx512bw,avx512f,avx512dq,avx2,fma")]
+            fn with($($arg: $ty),*) {
+                $body::<$crate::backend::cpu::lanes::Avx512<true>>($($arg),*)
             }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
-            unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: the caller's promise.
-                unsafe { $body::<$crate::backend::cpu::lanes::Avx2>($($arg),*) }
-            }
-            // SAFETY: the caller's promise; `Level::detect` saw these features on this processor.
-            unsafe {
-                match level {
-                    #[cfg(target_arch = "x86_64")]
-                    $crate::backend::cpu::lanes::Level::Avx512 => avx512($($arg),*),
-                    #[cfg(target_arch = "x86_64")]
-                    $crate::backend::cpu::lanes::Level::Avx2 => avx2($($arg),*),
-                    $crate::backend::cpu::lanes::Level::Portable => {
-                        $body::<$crate::backend::cpu::lanes::Portable>($($arg),*)
-                    }
-                }
+            match level {
+                // SAFETY: `Level::detect` saw these features on this processor.
+                #[cfg(target_arch = "x86_64")]
+                $crate::backend::cpu::lanes::Level::Avx512Bf16 => unsafe { with($($arg),*) },
+                level => without(level, $($arg),*),
             }
         }
     };
@@ -90,7 +89,7 @@ macro_rules! at_level {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
             fn avx512($($arg: $ty),*) $(-> $ret)? {
-                $body::<$crate::backend::cpu::lanes::Avx512>($($arg),*)
+                $body::<$crate::backend::cpu::lanes::Avx512<false>>($($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
@@ -100,7 +99,8 @@ macro_rules! at_level {
             match level {
                 // SAFETY: `Level::detect` saw these features on this processor.
                 #[cfg(target_arch = "x86_64")]
-                $crate::backend::cpu::lanes::Level::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::backend::cpu::lanes::Level::Avx512
+                | $crate::backend::cpu::lanes::Level::Avx512Bf16 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
                 $crate::backend::cpu::lanes::Level::Avx2 => unsafe { avx2($($arg),*) },
@@ -151,6 +151,10 @@ pub(super) trait Lanes: Copy {
     fn exp2_int(self) -> Self;
     /// `self < other ? yes : no`.
     fn select_lt(self, other: Self, yes: Self, no: Self) -> Self;
+    /// Each lane rounded to bf16 (to nearest, ties to even), `odd` in the upper half of the lane's bits.
+    fn pair(self, odd: Self) -> Self;
+    /// `self` plus the two products of each lane's pairs. Without an instruction for it, the upper halves' product is added first, each sum rounded.
+    fn add_products(self, a: Self, b: Self) -> Self;
 
     /// Reads the 16 numbers of an array.
     #[inline(always)]
@@ -347,6 +351,19 @@ impl Lanes for Portable {
             }
         }))
     }
+    #[inline(always)]
+    fn pair(self, odd: Self) -> Self {
+        let bf16 = |x: f32| u32::from(half::bf16::from_f32(x).to_bits());
+        self.zip(odd, |even, odd| {
+            f32::from_bits(bf16(even) | bf16(odd) << 16)
+        })
+    }
+    #[inline(always)]
+    fn add_products(self, a: Self, b: Self) -> Self {
+        let low = |x: Self| Self(x.0.map(|x| f32::from_bits(x.to_bits() << 16)));
+        let high = |x: Self| Self(x.0.map(|x| f32::from_bits(x.to_bits() & 0xFFFF_0000)));
+        low(a).fma(low(b), high(a).fma(high(b), self))
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -364,7 +381,10 @@ pub(super) fn levels() -> Vec<Level> {
         if best != Level::Portable {
             all.push(Level::Avx2);
         }
-        if best == Level::Avx512 {
+        if matches!(best, Level::Avx512 | Level::Avx512Bf16) {
+            all.push(Level::Avx512);
+        }
+        if best == Level::Avx512Bf16 {
             all.push(best);
         }
     }

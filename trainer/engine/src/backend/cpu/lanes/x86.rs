@@ -6,9 +6,9 @@ use std::arch::x86_64::*;
 // SAFETY of every block in this module: values of these types exist only inside functions compiled for their instructions (see `Lanes`), and
 // pointers are the callers' promise.
 
-/// One register.
+/// One register, with or without products of pairs of bf16.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Avx512(__m512);
+pub(in super::super) struct Avx512<const BF16: bool>(__m512);
 
 /// Two registers.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ macro_rules! binary {
     )*};
 }
 
-impl Lanes for Avx512 {
+impl<const BF16: bool> Lanes for Avx512<BF16> {
     const WIDE: bool = true;
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -82,6 +82,49 @@ impl Lanes for Avx512 {
         unsafe {
             let less = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0);
             Self(_mm512_mask_blend_ps(less, no.0, yes.0))
+        }
+    }
+    #[inline(always)]
+    fn pair(self, odd: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            if BF16 {
+                let low = _mm512_cvtneps_pbh(self.0);
+                let high = _mm512_cvtneps_pbh(odd.0);
+                let low = _mm512_cvtepu16_epi32(std::mem::transmute::<__m256bh, __m256i>(low));
+                let high = _mm512_cvtepu16_epi32(std::mem::transmute::<__m256bh, __m256i>(high));
+                let both = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
+                return Self(_mm512_castsi512_ps(both));
+            }
+            let (low, high) = (rounded512(self.0), rounded512(odd.0));
+            let mask = _mm512_set1_epi32(0xFFFF_0000_u32 as i32);
+            let both = _mm512_or_si512(_mm512_srli_epi32::<16>(low), _mm512_and_si512(high, mask));
+            Self(_mm512_castsi512_ps(both))
+        }
+    }
+    #[inline(always)]
+    fn add_products(self, a: Self, b: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            if BF16 {
+                let (a, b) = (
+                    std::mem::transmute::<__m512, __m512bh>(a.0),
+                    std::mem::transmute::<__m512, __m512bh>(b.0),
+                );
+                return Self(_mm512_dpbf16_ps(self.0, a, b));
+            }
+            let mask = _mm512_set1_epi32(0xFFFF_0000_u32 as i32);
+            let (a, b) = (_mm512_castps_si512(a.0), _mm512_castps_si512(b.0));
+            let high = _mm512_fmadd_ps(
+                _mm512_castsi512_ps(_mm512_and_si512(a, mask)),
+                _mm512_castsi512_ps(_mm512_and_si512(b, mask)),
+                self.0,
+            );
+            Self(_mm512_fmadd_ps(
+                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(a)),
+                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(b)),
+                high,
+            ))
         }
     }
     #[inline(always)]
@@ -158,6 +201,62 @@ impl Lanes for Avx512 {
     }
 }
 
+/// Rounded to bf16 in the upper half of the bits; what the lower half holds is to be dropped. NaN stays NaN.
+#[inline(always)]
+unsafe fn rounded512(x: __m512) -> __m512i {
+    // SAFETY: see the module's beginning.
+    unsafe {
+        let bits = _mm512_castps_si512(x);
+        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+        let up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF));
+        let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+        let quiet = _mm512_set1_epi32(0x7FC0_0000);
+        _mm512_mask_mov_epi32(_mm512_add_epi32(bits, up), nan, quiet)
+    }
+}
+
+/// As [`rounded512`].
+#[inline(always)]
+unsafe fn rounded256(x: __m256) -> __m256i {
+    // SAFETY: see the module's beginning.
+    unsafe {
+        let bits = _mm256_castps_si256(x);
+        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
+        let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+        let quiet = _mm256_set1_epi32(0x7FC0_0000);
+        _mm256_blendv_epi8(_mm256_add_epi32(bits, up), quiet, nan)
+    }
+}
+
+/// The pairs of two halves.
+#[inline(always)]
+unsafe fn pair256(even: __m256, odd: __m256) -> __m256 {
+    // SAFETY: see the module's beginning.
+    unsafe {
+        let mask = _mm256_set1_epi32(0xFFFF_0000_u32 as i32);
+        let low = _mm256_srli_epi32::<16>(rounded256(even));
+        _mm256_castsi256_ps(_mm256_or_si256(
+            low,
+            _mm256_and_si256(rounded256(odd), mask),
+        ))
+    }
+}
+
+/// `sum` and the products of pairs.
+#[inline(always)]
+unsafe fn add_products256(sum: __m256, a: __m256, b: __m256) -> __m256 {
+    // SAFETY: see the module's beginning.
+    unsafe {
+        let mask = _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000_u32 as i32));
+        let high = _mm256_fmadd_ps(_mm256_and_ps(a, mask), _mm256_and_ps(b, mask), sum);
+        let (a, b) = (_mm256_castps_si256(a), _mm256_castps_si256(b));
+        let a = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(a));
+        let b = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(b));
+        _mm256_fmadd_ps(a, b, high)
+    }
+}
+
 impl Lanes for Avx2 {
     const WIDE: bool = false;
     #[inline(always)]
@@ -224,6 +323,21 @@ impl Lanes for Avx2 {
             Self(
                 _mm256_blendv_ps(no.0, yes.0, a),
                 _mm256_blendv_ps(no.1, yes.1, b),
+            )
+        }
+    }
+    #[inline(always)]
+    fn pair(self, odd: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe { Self(pair256(self.0, odd.0), pair256(self.1, odd.1)) }
+    }
+    #[inline(always)]
+    fn add_products(self, a: Self, b: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            Self(
+                add_products256(self.0, a.0, b.0),
+                add_products256(self.1, a.1, b.1),
             )
         }
     }
