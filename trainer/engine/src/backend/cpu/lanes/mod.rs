@@ -97,10 +97,12 @@ macro_rules! at_level {
                 $body::<$crate::backend::cpu::lanes::Avx2>($($arg),*)
             }
             match level {
-                // SAFETY: `Level::detect` saw these features on this processor.
                 #[cfg(target_arch = "x86_64")]
                 $crate::backend::cpu::lanes::Level::Avx512
-                | $crate::backend::cpu::lanes::Level::Avx512Bf16 => unsafe { avx512($($arg),*) },
+                | $crate::backend::cpu::lanes::Level::Avx512Bf16 => {
+                    // SAFETY: `Level::detect` saw these features on this processor.
+                    unsafe { avx512($($arg),*) }
+                }
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
                 $crate::backend::cpu::lanes::Level::Avx2 => unsafe { avx2($($arg),*) },
