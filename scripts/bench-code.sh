@@ -3,10 +3,10 @@
 # file of samples. Not part of test.sh, since it takes some ten minutes.
 #   bash scripts/bench-code.sh DATA-DIR SAMPLES.jsonl
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 [ $# = 2 ] || { sed -n '2,4s/^# *//p' "$0" >&2; exit 2; }
 data=$(realpath "$1")
 samples=$(realpath "$2")
+# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
 
 bin=${CARGO_TARGET_DIR:-target}/release

@@ -3,9 +3,9 @@
 # figures as JSON. Not part of test.sh.
 #   bash scripts/bench-math.sh [PAIRS.tsv]
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 [ $# -le 1 ] || { sed -n '2,4s/^# *//p' "$0" >&2; exit 2; }
 pairs=$(realpath "${1:-$(dirname "$0")/../verifier/tests/math_pairs.tsv}")
+# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
 
 venv=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}/math-verify

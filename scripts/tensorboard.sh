@@ -3,8 +3,8 @@
 # cache folder. Trains the quickstart's model for a few updates, kills it with SIGKILL in the middle, goes on, and compares.
 # With a run folder as its argument, it compares that and trains nothing.
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 given=${1:+$(realpath "$1")}
+# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
 
 bin=${CARGO_TARGET_DIR:-target}/release

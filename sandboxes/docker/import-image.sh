@@ -20,6 +20,7 @@ command -v docker >/dev/null || fail "Docker is not installed. Run: apt-get inst
 docker info >/dev/null 2>&1 || fail "no Docker engine answers. Start it: systemctl start docker, or dockerd &"
 
 # What apt is configured with: a Debian mirror, and the way to it.
+# shellcheck disable=SC2016 # apt's own placeholders
 sites=$(apt-get indextargets --format '$(SITE)|$(SUITE)|$(COMPONENT)' 'Created-By: Packages' 2>/dev/null | grep '|main$' || true)
 mirror=${MIRROR:-$(printf '%s\n' "$sites" | grep --invert-match security | head -n 1 | cut -d'|' -f1)}
 [ -n "$mirror" ] || fail "apt names no mirror here. Set MIRROR to the address of one"
