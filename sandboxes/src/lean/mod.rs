@@ -115,7 +115,7 @@ pub trait Lean: Send + Sync {
     /// [`LeanError`].
     fn run(&self, header: &str, body: &str) -> Result<Said, LeanError>;
 
-    /// As [`Lean::run`]; but what the clock or the memory's bound ended is tried again in a process of its own, since a busy machine may have done it. What ended so
+    /// As [`Lean::run`]; but what the clock or the memory's bound ended is tried again, since a busy machine may have done it. What ended so
     /// twice is ended by the file.
     ///
     /// # Errors

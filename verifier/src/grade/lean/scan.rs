@@ -310,14 +310,15 @@ fn word(text: &str) -> usize {
     end.max(1)
 }
 
+fn refuse(word: &str, why: &'static str) -> Result<(), Refused> {
+    Err(Refused {
+        word: word.to_owned(),
+        why,
+    })
+}
+
 /// Whether a proof, or a client's statement or header, may be given to Lean.
 pub(super) fn check(text: &str) -> Result<(), Refused> {
-    let refuse = |word: &str, why| {
-        Err(Refused {
-            word: word.to_owned(),
-            why,
-        })
-    };
     let Some(words) = words(text) else {
         return refuse("a comment or a string", "it has no end");
     };
@@ -386,12 +387,6 @@ pub(super) fn search(text: &str) -> Option<Refused> {
 
 /// Whether a header that nobody has vouched for may be given to Lean: it may import, open namespaces and set options, and nothing else.
 pub(super) fn check_header(text: &str) -> Result<(), Refused> {
-    let refuse = |word: &str, why| {
-        Err(Refused {
-            word: word.to_owned(),
-            why,
-        })
-    };
     let Some(words) = words(text) else {
         return refuse("a comment or a string", "it has no end");
     };
