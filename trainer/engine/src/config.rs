@@ -3,8 +3,11 @@
 //! Field names are those of Hugging Face's `config.json`. Every number is checked before anything is sized by it.
 
 mod json;
+mod known;
 #[cfg(test)]
 mod tests;
+
+pub use known::{known, known_names};
 
 /// Families whose decoders the flags of [`ModelConfig`] describe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

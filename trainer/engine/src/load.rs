@@ -4,6 +4,7 @@
 
 pub(crate) mod gguf;
 pub(crate) mod llama_cpp;
+pub(crate) mod random;
 pub(crate) mod safetensors;
 #[cfg(test)]
 mod tests;

@@ -254,6 +254,8 @@ pub trait Backend: Send {
     /// Replaces `x` by the gradient with respect to it, given `dy` of [`Backend::gate`]'s result.
     fn gate_backward(&mut self, x: Buf, dy: Buf, rows: usize, width: usize, activation: Activation);
 
+    /// `x = factor · x`.
+    fn scale(&mut self, x: Buf, factor: f32);
     /// `x = cap · tanh(x / cap)`.
     fn soft_cap(&mut self, x: Buf, cap: f32);
     /// For each target, its log-probability in `logp` and its row's entropy in `entropy`, both of softmax(logits / temperature).

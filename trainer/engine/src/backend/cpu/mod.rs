@@ -12,8 +12,6 @@ mod rowwise;
 mod softmax;
 mod threads;
 
-use rayon::prelude::*;
-
 use self::arena::Arena;
 use self::attention::{Gradients, Operands, Plan, Raw};
 use self::gemm::{Format, Operand, Products, Right};
@@ -26,6 +24,7 @@ use crate::backend::{
 use crate::batch::{Batch, Draw, Sampled};
 use crate::config::Activation;
 use crate::error::EngineError;
+use crate::sample::NotFinite;
 
 /// Rows over which a weight's gradient is summed before the sums are added up.
 const SUM_ROWS: usize = 64;
@@ -231,13 +230,12 @@ impl Backend for Cpu {
             .resize(norm.rows.div_ceil(SUM_ROWS) * width, 0.0);
         let partial = &mut self.partial;
         let [dx_chunk, dy_chunk, x_chunk] = strides.map(|stride| SUM_ROWS * stride);
-        self.threads.pool.install(|| {
-            dx.par_chunks_mut(dx_chunk)
-                .zip(partial.par_chunks_mut(width))
-                .zip(dy.par_chunks(dy_chunk).zip(x.par_chunks(x_chunk)))
-                .for_each(|((dx, dw), (dy, x))| {
-                    rowwise::rms_norm_backward(level, dx, dw, dy, x, strides, weight, norm);
-                });
+        let chunks = dx
+            .chunks_mut(dx_chunk)
+            .zip(partial.chunks_mut(width))
+            .zip(dy.chunks(dy_chunk).zip(x.chunks(x_chunk)));
+        self.threads.all(chunks, |((dx, dw), (dy, x))| {
+            rowwise::rms_norm_backward(level, dx, dw, dy, x, strides, weight, norm);
         });
         for part in self.partial.chunks_exact(width) {
             rowwise::add(level, dweight, part);
@@ -413,6 +411,13 @@ impl Backend for Cpu {
         });
     }
 
+    fn scale(&mut self, x: Buf, factor: f32) {
+        let ([x], []) = self.arena.slices([x], []);
+        for x in x {
+            *x *= factor;
+        }
+    }
+
     fn soft_cap(&mut self, x: Buf, cap: f32) {
         let ([x], []) = self.arena.slices([x], []);
         let level = self.level;
@@ -448,11 +453,10 @@ impl Backend for Cpu {
             units.push((group, p, e));
             (logp, entropy) = (p_rest, e_rest);
         }
-        self.threads.pool.install(|| {
-            units
-                .into_par_iter()
-                .for_each(|(targets, logp, entropy)| of_row(targets, logp, entropy));
-        });
+        self.threads
+            .all(units.into_iter(), |(targets, logp, entropy)| {
+                of_row(targets, logp, entropy);
+            });
     }
 
     fn log_probs_backward(
@@ -473,21 +477,17 @@ impl Backend for Cpu {
         self.partial.clear();
         self.partial.extend(targets.iter().map(|t| slope(at(t))));
         let slopes = &self.partial;
-        self.threads.pool.install(|| {
-            logits
-                .par_chunks_exact_mut(vocabulary)
-                .enumerate()
-                .for_each(|(number, row)| {
-                    let from = targets.partition_point(|t| t.row < number);
-                    let to = targets.partition_point(|t| t.row <= number);
-                    let sum: f32 = dlogp[from..to].iter().sum();
-                    let stats = softmax::row_stats(level, row, inverse, &mut []);
-                    let factor = (-f64::from(sum * inverse) / stats.sum) as f32;
-                    softmax::row_gradient(level, row, inverse, stats.max, factor, soft_cap);
-                    for i in from..to {
-                        row[targets[i].token as usize] += dlogp[i] * inverse * slopes[i];
-                    }
-                });
+        let rows = logits.chunks_exact_mut(vocabulary).enumerate();
+        self.threads.all(rows, |(number, row)| {
+            let from = targets.partition_point(|t| t.row < number);
+            let to = targets.partition_point(|t| t.row <= number);
+            let sum: f32 = dlogp[from..to].iter().sum();
+            let stats = softmax::row_stats(level, row, inverse, &mut []);
+            let factor = (-f64::from(sum * inverse) / stats.sum) as f32;
+            softmax::row_gradient(level, row, inverse, stats.max, factor, soft_cap);
+            for i in from..to {
+                row[targets[i].token as usize] += dlogp[i] * inverse * slopes[i];
+            }
         });
     }
 
@@ -501,34 +501,36 @@ impl Backend for Cpu {
             .arena
             .slices([], [logits.at(0, draws.len() * vocabulary)]);
         let level = self.level;
-        let drawn: Result<Vec<Sampled>, _> = self.threads.pool.install(|| {
-            let rows = logits.par_chunks_exact(vocabulary).zip(draws);
-            rows.map(|(row, draw)| softmax::draw_row(level, row, draw))
-                .collect()
+        let mut drawn = vec![Err(NotFinite); draws.len()];
+        let rows = logits.chunks_exact(vocabulary).zip(draws).zip(&mut drawn);
+        self.threads.all(rows, |((row, draw), drawn)| {
+            *drawn = softmax::draw_row(level, row, draw);
         });
+        let drawn: Result<Vec<Sampled>, _> = drawn.into_iter().collect();
         drawn.map_err(|e| EngineError::Numeric(e.to_string()))
     }
 
     fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {
         let ([], [x]) = self.arena.slices([], [x]);
         let level = self.level;
-        let parts: Vec<f64> = self.threads.pool.install(|| {
-            x.par_chunks(4 * CHUNK)
-                .map(|x| rowwise::sum_squares(level, x))
-                .collect()
+        let mut sums = vec![0.0; x.len().div_ceil(4 * CHUNK)];
+        let chunks = x.chunks(4 * CHUNK).zip(&mut sums);
+        self.threads.all(chunks, |(x, sum)| {
+            *sum = rowwise::sum_squares(level, x);
         });
-        Ok(parts.iter().sum())
+        Ok(sums.iter().sum())
     }
 
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {
         self.weights.changed(weights);
         let ([w, m, v], [g]) = self.arena.slices([weights, m, v], [gradient]);
         let level = self.level;
-        self.threads.pool.install(|| {
-            w.par_chunks_mut(CHUNK)
-                .zip(g.par_chunks(CHUNK))
-                .zip(m.par_chunks_mut(CHUNK).zip(v.par_chunks_mut(CHUNK)))
-                .for_each(|((w, g), (m, v))| rowwise::adamw(level, w, g, m, v, step));
+        let chunks = w
+            .chunks_mut(CHUNK)
+            .zip(g.chunks(CHUNK))
+            .zip(m.chunks_mut(CHUNK).zip(v.chunks_mut(CHUNK)));
+        self.threads.all(chunks, |((w, g), (m, v))| {
+            rowwise::adamw(level, w, g, m, v, step);
         });
     }
 }

@@ -58,7 +58,15 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     sum.fill(0.0);
     visible(first_seen, seen, task, share, operands.shape.window);
     let head = kv_head * depth;
-    for block in task.read_through(operands.shape.window) {
+    let mut blocks = task.read_through(operands.shape.window).peekable();
+    if let Some(block) = blocks.peek() {
+        bring_near::<L>(block, operands.k, head, depth);
+    }
+    while let Some(block) = blocks.next() {
+        bring_near::<L>(block, operands.v, head, depth);
+        if let Some(next) = blocks.peek() {
+            bring_near::<L>(next, operands.k, head, depth);
+        }
         let (first, last) = task.rows(&block.pieces, share);
         let (from, to) = (first / LANES * LANES, last.next_multiple_of(LANES));
         for run in &block.runs {
@@ -126,6 +134,19 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
 }
 at_level! {
     fn run_unit(unit: &Unit<'_>, scratch: &mut Scratch) = unit_body
+}
+
+/// Begins to fetch one head of a block's keys or values: they lie too far apart for the processor to guess.
+#[inline(always)]
+fn bring_near<L: Lanes>(block: &Block, from: Raw, head: usize, depth: usize) {
+    for run in &block.runs {
+        for row in run.row..run.row + run.len {
+            let start = from.start.wrapping_add(row * from.stride + head);
+            for d in (0..depth).step_by(LANES) {
+                L::prefetch(start.wrapping_add(d));
+            }
+        }
+    }
 }
 
 /// Writes for each lane the positions of the first key that it sees and of the one after the last: 0 and 0 for lanes beyond the last row.

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use self::pack::{Row, pack, panel_rows};
-use self::tile::{To, tiles};
+use self::tile::{To, tiles, turned};
 use super::lanes::{LANES, Lanes, Level, at_level};
 use super::threads::Threads;
 
@@ -38,6 +38,8 @@ const DEPTH: usize = 768;
 const CHUNK_ROWS: usize = 2048;
 /// Rows of a piece of work, about.
 const PART_ROWS: usize = 512;
+/// Most rows of a product that reads the second operand where it lies.
+const FEW_ROWS: usize = 512;
 /// Columns of a tile.
 const COLUMNS: usize = 2 * LANES;
 /// Products with fewer multiplications run on the calling thread.
@@ -144,6 +146,11 @@ struct Job<'a> {
     b: Right<'a>,
 }
 
+/// Whether a product reads its second operand where it lies.
+fn turns(format: Format, rows: usize, b: Operand<'_>) -> bool {
+    format == Format::F32 && rows <= FEW_ROWS && !b.by_depth()
+}
+
 impl Products {
     /// `y[i][j] = Σₖ a[i][k] · b[j][k]`, added to what `y` holds if `accumulate`; `y` is row-major.
     pub(super) fn run(
@@ -179,9 +186,54 @@ impl Products {
             let chunk = first..rows.min(first + CHUNK_ROWS);
             for block in blocks(depth) {
                 let add = accumulate || block.start > 0;
-                self.block(job, chunk.clone(), block, add);
+                match b {
+                    Right::Plain(of) if turns(format, rows, of) => {
+                        self.block_turned(job, of, block, add);
+                    }
+                    _ => self.block(job, chunk.clone(), block, add),
+                }
             }
         }
+    }
+
+    /// One block of depth of all rows, `b` being read where it lies: its rows are a tile's rows, and those of `a` its lanes. Packing `b` would cost more than
+    /// multiplying it with so few rows.
+    fn block_turned(&mut self, job: Job<'_>, b: Operand<'_>, depth: Range<usize>, add: bool) {
+        let Job {
+            level,
+            threads,
+            format,
+            output,
+            a,
+            ..
+        } = job;
+        let (rows, panel) = (a.vectors(), panel_rows(format, depth.len()));
+        let panels = rows.div_ceil(LANES);
+        if self.rows.len() < panels * panel {
+            self.rows.resize(panels * panel, [0.0; LANES]);
+        }
+        let packed = &mut self.rows[..panels * panel];
+        for (number, to) in packed.chunks_exact_mut(panel).enumerate() {
+            let vectors = number * LANES..rows.min((number + 1) * LANES);
+            pack(level, format, to, a, vectors, depth.clone());
+        }
+        let packed = &*packed;
+        let (count, tile) = tile_rows(0..b.vectors());
+        let units = (8 * threads.count).min(count);
+        let unit = |unit: usize| {
+            for number in unit * count / units..(unit + 1) * count / units {
+                let columns = tile(number);
+                // SAFETY: the tile lies in the result, and no other unit has it.
+                let to = unsafe {
+                    let y = { output }.start.add(columns.start);
+                    To::new(y, output.stride, columns.len(), rows, add)
+                };
+                let from = &b.data()[columns.start * b.depth() + depth.start..];
+                turned(level, to, from, b.depth(), depth.len(), packed, panel);
+            }
+        };
+        let work = rows * b.vectors() * depth.len();
+        threads.each_if(work > PARALLEL, units, &unit);
     }
 
     /// One block of depth of some rows.

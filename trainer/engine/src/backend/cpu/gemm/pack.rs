@@ -41,6 +41,16 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// The matrix.
+    pub(super) fn data(&self) -> &'a [f32] {
+        self.data
+    }
+
+    /// Whether a vector's numbers lie apart, those of equal depth side by side.
+    pub(super) fn by_depth(&self) -> bool {
+        self.by_depth
+    }
+
     /// Number of vectors.
     pub(in super::super) fn vectors(&self) -> usize {
         self.vectors

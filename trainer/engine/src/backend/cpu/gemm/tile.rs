@@ -37,14 +37,29 @@ impl To {
     }
 }
 
-/// `R` rows of the panel `a`, from lane `lane` on, against `V` panels that begin `panel` rows apart.
+/// Where the rows of a tile are read from.
+#[derive(Clone, Copy)]
+struct From {
+    start: *const f32,
+    /// From a row to the next; numbers of a row are side by side where that is turned, else a panel's width apart.
+    row: usize,
+}
+
+impl From {
+    /// The lanes of a panel.
+    fn panel(start: *const f32) -> Self {
+        Self { start, row: 1 }
+    }
+}
+
+/// `R` rows against `V` panels that begin `panel` rows apart. `TURNED` writes the result's columns where its rows would be.
 ///
 /// # Safety
-/// `a` and the panels have `depth` rows; `to` is valid for `R` rows of up to `V · 16` columns.
+/// The rows and the panels have `depth` numbers; `to` is valid for `R` rows of up to `V · 16` columns, or turned, for up to `V · 16` rows of `R` columns.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const PAIRS: bool, const R: usize, const V: usize>(
+unsafe fn tile<L: Lanes, const PAIRS: bool, const TURNED: bool, const R: usize, const V: usize>(
     to: To,
-    a: *const f32,
+    a: From,
     b: *const Row,
     panel: usize,
     depth: usize,
@@ -53,12 +68,17 @@ unsafe fn tile<L: Lanes, const PAIRS: bool, const R: usize, const V: usize>(
     unsafe {
         let mut sums = [[L::splat(0.0); V]; R];
         for k in 0..depth {
+            if TURNED && k % LANES < R {
+                // What is read next, most likely: as many rows further on.
+                L::prefetch(a.start.wrapping_add((R + k % LANES) * a.row + k));
+            }
             let mut columns = [L::splat(0.0); V];
             for (v, column) in columns.iter_mut().enumerate() {
                 *column = L::get(&*b.add(v * panel + k));
             }
             for (r, sums) in sums.iter_mut().enumerate() {
-                let row = L::splat(*a.add(k * LANES + r));
+                let at = if TURNED { r * a.row + k } else { k * LANES + r };
+                let row = L::splat(*a.start.add(at));
                 for (sum, column) in sums.iter_mut().zip(columns) {
                     *sum = if PAIRS {
                         sum.add_products(row, column)
@@ -67,6 +87,22 @@ unsafe fn tile<L: Lanes, const PAIRS: bool, const R: usize, const V: usize>(
                     };
                 }
             }
+        }
+        if TURNED {
+            for v in 0..V {
+                let mut columns = [[0.0; LANES]; R];
+                for (column, sums) in columns.iter_mut().zip(&sums) {
+                    sums[v].put(column);
+                }
+                for lane in 0..LANES.min(to.columns - v * LANES) {
+                    let y = to.start.add((v * LANES + lane) * to.stride);
+                    for (r, column) in columns.iter().enumerate() {
+                        let sum = column[lane];
+                        *y.add(r) = if to.add { *y.add(r) + sum } else { sum };
+                    }
+                }
+            }
+            return;
         }
         for (r, sums) in sums.iter().enumerate() {
             for (v, sum) in sums.iter().enumerate() {
@@ -90,9 +126,9 @@ unsafe fn tile<L: Lanes, const PAIRS: bool, const R: usize, const V: usize>(
 /// # Safety
 /// As [`tile`].
 #[inline(always)]
-unsafe fn some_rows<L: Lanes, const PAIRS: bool, const V: usize>(
+unsafe fn some_rows<L: Lanes, const PAIRS: bool, const TURNED: bool, const V: usize>(
     to: To,
-    a: *const f32,
+    a: From,
     b: *const Row,
     panel: usize,
     depth: usize,
@@ -100,7 +136,7 @@ unsafe fn some_rows<L: Lanes, const PAIRS: bool, const V: usize>(
     macro_rules! by_rows {
         ($to:expr, $a:expr, $rows:expr, $($n:literal)*) => {
             match $rows {
-                $($n => tile::<L, PAIRS, $n, V>($to, $a, b, panel, depth),)*
+                $($n => tile::<L, PAIRS, TURNED, $n, V>($to, $a, b, panel, depth),)*
                 _ => unreachable!("a tile has 1 to 14 rows"),
             }
         };
@@ -113,37 +149,48 @@ unsafe fn some_rows<L: Lanes, const PAIRS: bool, const V: usize>(
         }
         // Fewer registers: a few rows at a time.
         for from in (0..to.rows).step_by(5) {
-            let start = to.start.add(from * to.stride);
+            let start = to.start.add(if TURNED { from } else { from * to.stride });
             let rows = (to.rows - from).min(5);
-            by_rows!(To { start, ..to }, a.add(from), rows, 1 2 3 4 5);
+            let a = From {
+                start: a.start.add(from * a.row),
+                ..a
+            };
+            by_rows!(To { start, ..to }, a, rows, 1 2 3 4 5);
         }
     }
 }
 
+/// # Safety
+/// As [`tile`], for the rows and columns that `to` has.
 #[inline(always)]
-fn all_columns<L: Lanes, const PAIRS: bool>(to: To, a: &[Row], b: &[Row], panel: usize) {
-    let depth = a.len();
+unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TURNED: bool>(
+    to: To,
+    a: From,
+    depth: usize,
+    b: &[Row],
+    panel: usize,
+) {
     let panels = to.columns.div_ceil(LANES);
     let inside = panels == 0 || (panels - 1) * panel + depth <= b.len();
     assert!(inside && to.rows <= LANES, "panels have their rows");
-    let a = a.as_ptr().cast();
     let mut number = 0;
     while number < panels {
         let wide = if L::WIDE && number + 1 < panels { 2 } else { 1 };
         let done = number * LANES;
         let columns = (to.columns - done).min(wide * LANES);
-        // SAFETY: panels as just checked, and what `To::new` was promised.
+        // SAFETY: panels as just checked, and what the caller and `To::new` promised.
         unsafe {
-            let (start, b) = (to.start.add(done), b.as_ptr().add(number * panel));
+            let start = to.start.add(if TURNED { done * to.stride } else { done });
+            let b = b.as_ptr().add(number * panel);
             let to = To {
                 start,
                 columns,
                 ..to
             };
             if wide == 2 {
-                some_rows::<L, PAIRS, 2>(to, a, b, panel, depth);
+                some_rows::<L, PAIRS, TURNED, 2>(to, a, b, panel, depth);
             } else {
-                some_rows::<L, PAIRS, 1>(to, a, b, panel, depth);
+                some_rows::<L, PAIRS, TURNED, 1>(to, a, b, panel, depth);
             }
         }
         number += wide;
@@ -152,12 +199,32 @@ fn all_columns<L: Lanes, const PAIRS: bool>(to: To, a: &[Row], b: &[Row], panel:
 
 #[inline(always)]
 fn tiles_body<L: Lanes>(format: Format, to: To, a: &[Row], b: &[Row], panel: usize) {
-    match format {
-        Format::F32 => all_columns::<L, false>(to, a, b, panel),
-        Format::Bf16 => all_columns::<L, true>(to, a, b, panel),
+    let (from, depth) = (From::panel(a.as_ptr().cast()), a.len());
+    // SAFETY: the panel `a` has a row for each number of depth.
+    unsafe {
+        match format {
+            Format::F32 => all_columns::<L, false, false>(to, from, depth, b, panel),
+            Format::Bf16 => all_columns::<L, true, false>(to, from, depth, b, panel),
+        }
     }
 }
 at_level! {
     /// The rows of the panel `a` against panels of as many rows that begin `panel` rows apart in `b`.
     pairs fn tiles(format: Format, to: To, a: &[Row], b: &[Row], panel: usize) = tiles_body
+}
+
+#[inline(always)]
+fn turned_body<L: Lanes>(to: To, a: &[f32], stride: usize, depth: usize, b: &[Row], panel: usize) {
+    let reach = to.rows.saturating_sub(1) * stride + depth;
+    assert!(reach <= a.len(), "rows have their numbers");
+    let from = From {
+        start: a.as_ptr(),
+        row: stride,
+    };
+    // SAFETY: the rows lie in `a`, as just checked.
+    unsafe { all_columns::<L, false, true>(to, from, depth, b, panel) }
+}
+at_level! {
+    /// `depth` numbers of each of some rows, `stride` apart in `a`, against panels as in [`tiles`], in f32. Rows of the result are the panels' lanes, and `to.rows` its columns.
+    fn turned(to: To, a: &[f32], stride: usize, depth: usize, b: &[Row], panel: usize) = turned_body
 }

@@ -99,7 +99,7 @@ fn measure([m, n, k]: [usize; 3], level: Level, threads: &Threads) {
                         (b.0, 1, depth)
                     };
                     let count = threads.count;
-                    threads.pool.install(|| theirs(to, size, a, b, add, count));
+                    theirs(to, size, a, b, add, count);
                 } else {
                     let operand = |(data, by_depth): (_, bool), vectors| match by_depth {
                         true => Operand::columns(data, depth, vectors),

@@ -158,6 +158,10 @@ pub(super) trait Lanes: Copy {
     /// `self` plus the two products of each lane's pairs. Without an instruction for it, the upper halves' product is added first, each sum rounded.
     fn add_products(self, a: Self, b: Self) -> Self;
 
+    /// Begins to bring what lies at an address near, wherever that may be.
+    #[inline(always)]
+    fn prefetch(_: *const f32) {}
+
     /// Reads the 16 numbers of an array.
     #[inline(always)]
     fn get(x: &[f32; LANES]) -> Self {

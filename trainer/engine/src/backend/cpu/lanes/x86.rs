@@ -34,6 +34,11 @@ macro_rules! binary {
 impl<const BF16: bool> Lanes for Avx512<BF16> {
     const WIDE: bool = true;
     #[inline(always)]
+    fn prefetch(p: *const f32) {
+        // SAFETY: see the module's beginning; a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+    #[inline(always)]
     fn splat(x: f32) -> Self {
         // SAFETY: see the module's beginning.
         unsafe { Self(_mm512_set1_ps(x)) }
@@ -259,6 +264,11 @@ unsafe fn add_products256(sum: __m256, a: __m256, b: __m256) -> __m256 {
 
 impl Lanes for Avx2 {
     const WIDE: bool = false;
+    #[inline(always)]
+    fn prefetch(p: *const f32) {
+        // SAFETY: see the module's beginning; a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
     #[inline(always)]
     fn splat(x: f32) -> Self {
         // SAFETY: see the module's beginning.
