@@ -29,8 +29,10 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// How completions are drawn in training.
     pub sampling: Sampling,
-    /// AdamW.
+    /// AdamW and the learning rate.
     pub optimiser: Optimiser,
+    /// Adapters, where they are what is trained.
+    pub lora: Lora,
     /// Length, seed, checkpoints.
     pub run: Run,
     /// Evaluation on the held-out tasks.
@@ -171,12 +173,18 @@ impl Default for Sampling {
     }
 }
 
-/// `[optimiser]`: AdamW with a constant learning rate.
+/// `[optimiser]`: AdamW.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Optimiser {
-    /// Learning rate.
+    /// Learning rate: its highest, where it changes.
     pub lr: f64,
+    /// How it falls over the run's updates: `constant`, `linear` or `cosine`.
+    pub schedule: LrSchedule,
+    /// Updates over which it rises in a line, first of all.
+    pub warmup: usize,
+    /// The share of `lr` that a falling one falls towards.
+    pub final_lr: f64,
     /// Decay of the first moment.
     pub beta1: f64,
     /// Decay of the second moment.
@@ -193,11 +201,45 @@ impl Default for Optimiser {
     fn default() -> Self {
         Self {
             lr: 1e-6,
+            schedule: LrSchedule::Constant,
+            warmup: 0,
+            final_lr: 0.0,
             beta1: 0.9,
             beta2: 0.999,
             eps: 1e-8,
             weight_decay: 0.0,
             clip_norm: 1.0,
+        }
+    }
+}
+
+/// The course of the learning rate after its warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LrSchedule {
+    /// It stays.
+    Constant,
+    /// It falls in a line.
+    Linear,
+    /// It falls as half a cosine (Loshchilov & Hutter 2017, without restarts).
+    Cosine,
+}
+
+/// `[lora]`: train low-rank adapters beside the matrices of the blocks (Hu et al. 2021), instead of all weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Lora {
+    /// Rank of the adapters; 0 trains all weights.
+    pub rank: usize,
+    /// What the adapters add is multiplied by `alpha / rank`.
+    pub alpha: f64,
+}
+
+impl Default for Lora {
+    fn default() -> Self {
+        Self {
+            rank: 0,
+            alpha: 32.0,
         }
     }
 }
@@ -363,6 +405,10 @@ pub struct Engine {
     /// Most sequences generated at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_sequences: Option<usize>,
+    /// MiB of activations that training keeps from the forward to the backward pass, instead of computing them again; a third of what weights, gradients and moments
+    /// leave unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activations_mib: Option<u64>,
 }
 
 impl Default for Engine {
@@ -374,6 +420,7 @@ impl Default for Engine {
             kv_tokens: None,
             pack_tokens: None,
             max_sequences: None,
+            activations_mib: None,
         }
     }
 }
@@ -445,7 +492,15 @@ impl Config {
     /// # Errors
     /// Where `engine.device` names no device, or `engine.dtype` no type.
     pub fn engine_options(&self) -> Result<engine::EngineOptions, ConfigError> {
-        self.engine.options()
+        let lora = (self.lora.rank > 0).then(|| engine::Lora {
+            rank: self.lora.rank,
+            alpha: self.lora.alpha as f32,
+            seed: self.run.seed,
+        });
+        Ok(engine::EngineOptions {
+            lora,
+            ..self.engine.options()?
+        })
     }
 }
 
@@ -462,6 +517,8 @@ impl Engine {
             kv_tokens: self.kv_tokens,
             pack_tokens: self.pack_tokens,
             max_sequences: self.max_sequences,
+            activation_bytes: self.activations_mib.map(|mib| mib.saturating_mul(1 << 20)),
+            lora: None,
         })
     }
 }

@@ -19,6 +19,7 @@ pub mod worker;
 pub use backend::Dtype;
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
+pub use model::Lora;
 pub use sample::Sampling;
 pub use train::Sketch;
 pub use worker::{

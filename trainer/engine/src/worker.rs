@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use crate::backend::Dtype;
 use crate::batch::{Group, TokenStats};
+use crate::config::ModelConfig;
 use crate::error::EngineError;
-use crate::model::Model;
+use crate::load::{self, Loaded};
+use crate::model::{Lora, Model};
 use crate::sample::Sampling;
 use crate::text::Text;
 use crate::train::{self, Sketch, checkpoint};
@@ -58,6 +60,11 @@ pub struct EngineOptions {
     pub pack_tokens: Option<usize>,
     /// Most sequences generated at once.
     pub max_sequences: Option<usize>,
+    /// Bytes of activations that training keeps from the forward to the backward pass; `None` takes a third of the memory that weights, gradients and moments leave.
+    /// What does not fit is computed again, to the same bits.
+    pub activation_bytes: Option<u64>,
+    /// Train low-rank adapters beside the weights, instead of the weights.
+    pub lora: Option<Lora>,
 }
 
 /// A prompt and the samples wanted of it.
@@ -149,6 +156,8 @@ pub struct StepReport {
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
+    /// Whether this handle sees the model without its adapters.
+    base: bool,
 }
 
 struct Shared {
@@ -161,8 +170,25 @@ struct Shared {
 impl Engine {
     /// Loads a model (a GGUF file, or a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one GGUF file) and starts its worker.
     pub fn open(model: &Path, options: EngineOptions) -> Result<Self, EngineError> {
+        let model = model.to_owned();
+        Self::start(move || load::open(&model), options)
+    }
+
+    /// A model of random weights, a function of the seed, whose tokens are bytes: for benchmarks, which need a model's shape alone.
+    pub fn random(
+        config: ModelConfig,
+        seed: u64,
+        options: EngineOptions,
+    ) -> Result<Self, EngineError> {
+        Self::start(move || load::random::random(config, seed), options)
+    }
+
+    fn start(
+        load: impl FnOnce() -> Result<Loaded, EngineError> + Send + 'static,
+        options: EngineOptions,
+    ) -> Result<Self, EngineError> {
         let (commands, inbox) = mpsc::channel();
-        let opened = thread::start(model.to_owned(), options, inbox)?;
+        let opened = thread::start(load, options, inbox)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 commands,
@@ -170,6 +196,16 @@ impl Engine {
                 stop_tokens: opened.stop_tokens,
                 info: opened.info,
             }),
+            base: false,
+        })
+    }
+
+    /// The same engine with the model's adapters set aside, as a reference to score against: the model as it was loaded, without a second copy of its weights.
+    /// `None` where there are no adapters. It scores and generates; it is not trained.
+    pub fn base(&self) -> Option<Self> {
+        self.shared.info.adapters.is_some().then(|| Self {
+            shared: Arc::clone(&self.shared),
+            base: true,
         })
     }
 
@@ -181,10 +217,11 @@ impl Engine {
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
         let (stream, receiver) = thread::Stream::new();
         // Where the thread is gone, the command comes back and is dropped, which sends the error.
-        let _ = self
-            .shared
-            .commands
-            .send(Command::Generate { requests, stream });
+        let _ = self.shared.commands.send(Command::Generate {
+            requests,
+            stream,
+            base: self.base,
+        });
         receiver
     }
 
@@ -206,6 +243,11 @@ impl Engine {
         objective: Objective,
         adamw: AdamW,
     ) -> Result<StepReport, EngineError> {
+        if self.base {
+            return Err(EngineError::Request(
+                "the model without its adapters is a reference, which is not trained".into(),
+            ));
+        }
         self.ask(move |model, _| train::step(model, &groups, temperature, objective, &adamw))
     }
 
@@ -281,9 +323,15 @@ impl Engine {
         work: impl FnOnce(&mut Model, &Text) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
         let (reply, result) = mpsc::sync_channel(1);
+        let base = self.base;
         let work = Box::new(move |model: &mut Model, text: &Text| {
+            let result = if base {
+                model.without_adapters(|model| work(model, text))
+            } else {
+                work(model, text)
+            };
             // Nobody waits for the reply any more where the caller's thread is gone.
-            let _ = reply.send(work(model, text));
+            let _ = reply.send(result);
         });
         self.shared
             .commands
@@ -308,4 +356,6 @@ pub struct ModelInfo {
     pub device: String,
     /// Bytes of weights, gradients and moments in memory.
     pub bytes: u64,
+    /// Number of weights of adapters, where these are what is trained.
+    pub adapters: Option<u64>,
 }

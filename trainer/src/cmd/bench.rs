@@ -1,14 +1,19 @@
 //! `rapid bench`: how fast this machine samples and trains, beside what its matrix products and its memory allow.
 
+mod iteration;
 mod limits;
 mod rollout;
 mod train;
 
+use std::path::Path;
+
+use anyhow::Context as _;
 use clap::Subcommand;
-use engine::{Engine, ModelInfo};
+use engine::config::{ModelConfig, known, known_names};
+use engine::{Engine, EngineOptions, Lora, ModelInfo};
 use serde::Serialize;
 
-use super::args::{DeviceArgs, open_model, positive};
+use super::args::{DeviceArgs, model_path, positive};
 
 /// Measure how fast this machine samples or trains
 ///
@@ -17,7 +22,8 @@ use super::args::{DeviceArgs, open_model, positive};
 #[command(after_help = "\
 Examples:
   rapid bench rollout
-  rapid bench train --model m.gguf --threads 2 --json")]
+  rapid bench train --model m.gguf --threads 2 --json
+  rapid bench step --random-weights qwen2.5-0.5b --dtype bf16")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -35,6 +41,11 @@ enum What {
         after_help = "Examples:\n  rapid bench train --prompts 4 --samples 8 --prompt-tokens 128 --tokens 64"
     )]
     Train(Options),
+    /// A whole iteration: sampling, then an update on what was sampled
+    #[command(
+        after_help = "Examples:\n  rapid bench step --prompts 8 --samples 4 --prompt-tokens 64 --tokens 64"
+    )]
+    Step(Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -42,6 +53,9 @@ struct Options {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL", default_value = "smollm2-135m-instruct")]
     model: String,
+    /// A model of random weights instead: a config.json, or the name of a published model's configuration
+    #[arg(long, value_name = "CONFIG", conflicts_with = "model")]
+    random_weights: Option<String>,
     /// Prompts
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = positive)]
     prompts: usize,
@@ -54,6 +68,15 @@ struct Options {
     /// Length of a completion
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = positive)]
     tokens: usize,
+    /// Length of the shortest completion, the others' being spread evenly up to --tokens [default: --tokens]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    min_tokens: Option<usize>,
+    /// Train adapters of this rank instead of all weights
+    #[arg(long, value_name = "N", value_parser = positive)]
+    lora: Option<usize>,
+    /// Memory for activations that training keeps instead of computing them again [default: a third of what is left]
+    #[arg(long, value_name = "MIB")]
+    activations_mib: Option<u64>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -88,6 +111,52 @@ struct Figures {
     copy_gbyte_per_s: Option<f64>,
     /// `gbyte_per_s` of it.
     copy_percent: Option<f64>,
+    /// Most memory that the process has held at once; `None` where the system does not say.
+    peak_bytes: Option<u64>,
+}
+
+impl Options {
+    /// Length of each completion, in the order of prompts and samples.
+    fn lengths(&self) -> Vec<usize> {
+        let count = self.prompts * self.samples;
+        let least = self.min_tokens.unwrap_or(self.tokens).min(self.tokens);
+        let spread = self.tokens - least + 1;
+        // A stride that has no factor in common with most counts mixes long with short.
+        (0..count)
+            .map(|number| least + (number * 7919) % count * spread / count)
+            .collect()
+    }
+
+    fn open(&self) -> anyhow::Result<Engine> {
+        let options = EngineOptions {
+            lora: self.lora.map(|rank| Lora {
+                rank,
+                alpha: 32.0,
+                seed: 0,
+            }),
+            activation_bytes: self.activations_mib.map(|mib| mib << 20),
+            ..self.device.options()?
+        };
+        Ok(match &self.random_weights {
+            None => Engine::open(&model_path(&self.model)?, options)?,
+            Some(name) => Engine::random(configuration(name)?, 0, options)?,
+        })
+    }
+}
+
+/// A file's, or a published model's.
+fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
+    if let Some(config) = known(name) {
+        return Ok(config);
+    }
+    let text = std::fs::read_to_string(Path::new(name)).with_context(|| {
+        let names: Vec<&str> = known_names().collect();
+        format!(
+            "{name} is neither a config.json that can be read nor one of {}",
+            names.join(", ")
+        )
+    })?;
+    ModelConfig::from_json(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -95,11 +164,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     {
         What::Rollout(options) => (options, rollout::measure),
         What::Train(options) => (options, train::measure),
+        What::Step(options) => (options, iteration::measure),
     };
     // Before the model takes its memory and its threads.
     let limits = limits::measure(&options.device)?;
-    let engine = open_model(&options.model, &options.device)?;
+    let engine = options.open()?;
     let mut figures = measure(&engine, options)?;
+    figures.peak_bytes = peak();
     if let Some(limits) = limits {
         figures.gemm_gflop_per_s = Some(limits.gflop_per_s);
         figures.gemm_percent = Some(100.0 * figures.gflop_per_s / limits.gflop_per_s);
@@ -124,11 +195,15 @@ impl Figures {
     ) -> Self {
         let info: &ModelInfo = engine.info();
         let prompts = (options.prompts * options.prompt_tokens) as f64;
-        let completions = (options.prompts * options.samples * options.tokens) as f64;
+        let completions = options.lengths().iter().sum::<usize>() as f64;
         Self {
             what,
             device: info.device.clone(),
-            model: options.model.clone(),
+            model: options
+                .random_weights
+                .as_ref()
+                .unwrap_or(&options.model)
+                .clone(),
             prompts: options.prompts,
             samples: options.samples,
             prompt_tokens: options.prompt_tokens,
@@ -144,6 +219,7 @@ impl Figures {
             gemm_percent: None,
             copy_gbyte_per_s: None,
             copy_percent: None,
+            peak_bytes: None,
         }
     }
 
@@ -158,13 +234,19 @@ impl Figures {
             "GFLOP/s of large matrix products",
         );
         let memory = share(self.copy_percent, self.copy_gbyte_per_s, "GB/s of copies");
+        let peak = self.peak_bytes.map_or_else(String::new, |bytes| {
+            format!(
+                "  memory             {:>9.2} GB at most\n",
+                bytes as f64 / 1e9
+            )
+        });
         format!(
             "{} of {} on {}\n\
              {} prompts of {} tokens × {} completions of {} tokens in {:.1} s\n\n\
              \x20 completion tokens  {:>9.1} /s\n\
              \x20 all tokens         {:>9.1} /s   each prompt once\n\
              \x20 arithmetic         {:>9.1} GFLOP/s, {arithmetic}\n\
-             \x20 weights moved      {:>9.1} GB/s, {memory}\n",
+             \x20 weights moved      {:>9.1} GB/s, {memory}\n{peak}",
             self.what,
             self.model,
             self.device,
@@ -179,4 +261,14 @@ impl Figures {
             self.gbyte_per_s
         )
     }
+}
+
+/// The process's high-water mark of memory, as Linux counts it.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
 }

@@ -77,11 +77,16 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("sampling", "temperature", Kind::Number),
     ("sampling", "max_tokens", Kind::Whole),
     ("optimiser", "lr", Kind::Number),
+    ("optimiser", "schedule", Kind::Text),
+    ("optimiser", "warmup", Kind::Whole),
+    ("optimiser", "final_lr", Kind::Number),
     ("optimiser", "beta1", Kind::Number),
     ("optimiser", "beta2", Kind::Number),
     ("optimiser", "eps", Kind::Number),
     ("optimiser", "weight_decay", Kind::Number),
     ("optimiser", "clip_norm", Kind::Number),
+    ("lora", "rank", Kind::Whole),
+    ("lora", "alpha", Kind::Number),
     ("run", "epochs", Kind::Whole),
     ("run", "updates", Kind::Whole),
     ("run", "seed", Kind::Whole),
@@ -116,6 +121,7 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("engine", "kv_tokens", Kind::Whole),
     ("engine", "pack_tokens", Kind::Whole),
     ("engine", "max_sequences", Kind::Whole),
+    ("engine", "activations_mib", Kind::Whole),
 ];
 
 /// Keys that people will try and that are refused for a reason of their own.

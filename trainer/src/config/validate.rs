@@ -185,6 +185,16 @@ fn numbers(config: &Config) -> Result<(), ConfigError> {
     positive("sampling.max_tokens", config.sampling.max_tokens)?;
     for (key, value, good) in [
         ("optimiser.lr", o.lr, o.lr >= 0.0),
+        (
+            "optimiser.final_lr",
+            o.final_lr,
+            (0.0..=1.0).contains(&o.final_lr),
+        ),
+        (
+            "lora.alpha",
+            config.lora.alpha,
+            config.lora.alpha > 0.0 && config.lora.alpha.is_finite(),
+        ),
         ("optimiser.beta1", o.beta1, (0.0..1.0).contains(&o.beta1)),
         ("optimiser.beta2", o.beta2, (0.0..1.0).contains(&o.beta2)),
         ("optimiser.eps", o.eps, o.eps > 0.0),

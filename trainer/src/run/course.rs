@@ -6,6 +6,7 @@ use engine::StepReport;
 
 use super::draw::Drawn;
 use super::evaluation::best;
+use super::learning_rate::learning_rate;
 use super::record::{EvalRecord, StepRecord, StepTimings};
 use super::update::{self, Place, Recipe};
 use super::{Ended, Job, Log, TrainError, checkpoint, store};
@@ -152,9 +153,11 @@ impl Run {
         };
         self.job.journal.progress.updating(place);
         let policy = self.job.policy.clone();
-        let outcome = tokio::task::block_in_place(|| {
-            update::update(policy.as_ref(), self.recipe, groups, place)
-        })?;
+        let optimiser = &self.job.config.optimiser;
+        let lr = learning_rate(optimiser, self.step + 1, self.schedule.updates());
+        let recipe = self.recipe.at_rate(lr);
+        let outcome =
+            tokio::task::block_in_place(|| update::update(policy.as_ref(), recipe, groups, place))?;
         let Some((record, report)) = outcome else {
             self.job.journal.progress.say(&format!(
                 "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are drawn anew",

@@ -124,13 +124,19 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
     let open = || tokio::task::block_in_place(|| Engine::open(&model, options.clone()));
     let engine = open()?;
     progress.say(&describe(&model, &engine));
-    let policy: Arc<dyn Policy> = Arc::new(engine);
-    let reference: Option<Arc<dyn Policy>> = if config.algorithm.kl > 0.0 {
-        progress.say("the divergence from this model is part of the loss, so a second copy of its weights stays as it is");
-        Some(Arc::new(open()?))
-    } else {
-        None
+    let reference: Option<Arc<dyn Policy>> = match (config.algorithm.kl > 0.0, engine.base()) {
+        (false, _) => None,
+        (true, Some(base)) => {
+            progress
+                .say("the divergence from this model, its adapters set aside, is part of the loss");
+            Some(Arc::new(base))
+        }
+        (true, None) => {
+            progress.say("the divergence from this model is part of the loss, so a second copy of its weights stays as it is");
+            Some(Arc::new(open()?))
+        }
     };
+    let policy: Arc<dyn Policy> = Arc::new(engine);
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
     warn(&progress, &config, &prompts);
     let folder = match &target {
@@ -166,8 +172,11 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
 
 fn describe(model: &Path, engine: &Engine) -> String {
     let info = engine.info();
+    let adapters = info.adapters.map_or_else(String::new, |weights| {
+        format!(" and {:.1} M in adapters", weights as f64 / 1e6)
+    });
     format!(
-        "{}: {}, {:.0} M weights, context {}, on {}",
+        "{}: {}, {:.0} M weights{adapters}, context {}, on {}",
         model.display(),
         info.architecture,
         info.parameters as f64 / 1e6,

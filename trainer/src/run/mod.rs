@@ -14,6 +14,7 @@ mod evaluation;
 mod folder;
 mod journal;
 mod launch;
+mod learning_rate;
 mod pace;
 mod padding;
 mod plan;

@@ -28,6 +28,17 @@ pub(super) struct Recipe {
 }
 
 impl Recipe {
+    /// The same with another learning rate.
+    pub(super) fn at_rate(self, lr: f64) -> Self {
+        Self {
+            adamw: AdamW {
+                lr: lr as f32,
+                ..self.adamw
+            },
+            ..self
+        }
+    }
+
     fn terms(&self, sample: &Sample) -> Option<Terms> {
         Terms::of(
             &sample.judged,

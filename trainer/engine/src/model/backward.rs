@@ -1,8 +1,8 @@
 //! The backward pass, the mirror of [`super::forward`].
 
-use crate::backend::{Buf, Linear};
+use crate::backend::Buf;
 use crate::model::decoder::Decoder;
-use crate::model::layout::Place;
+use crate::model::layout::{Place, Projection};
 use crate::model::work::{Back, Inside, Work};
 
 impl Decoder {
@@ -18,7 +18,7 @@ impl Decoder {
         inside: &Inside,
         work: &Work,
         back: &Back,
-        gradient: Buf,
+        gradient: Gradient,
     ) {
         self.feed_forward_backward(layer, tokens, inside, work, back, gradient);
         self.attention_block_backward(layer, tokens, input, inside, work, back, gradient);
@@ -31,41 +31,40 @@ impl Decoder {
         inside: &Inside,
         work: &Work,
         back: &Back,
-        gradient: Buf,
+        gradient: Gradient,
     ) {
         let block = self.layout.blocks[layer];
-        let (weights, inner) = (self.weights, self.widths.inner);
-        let (down_size, gate_up_size) = (self.down_size(tokens), self.gate_up_size(tokens));
+        let inner = self.widths.inner;
         let dy = self.branch_backward(block.mlp_post_norm, tokens, inside.fed, back, gradient);
         self.gate(inside, tokens, work);
-        self.linear_backward(
+        let (down, gate_up) = ((layer, Projection::Down), (layer, Projection::GateUp));
+        self.project_backward(
             back.dgated,
-            block.down.of(gradient),
             dy,
             work.gated,
-            block.down.of(weights),
-            down_size,
+            down,
+            tokens,
+            work,
+            back,
+            gradient,
         );
         let activation = self.activation();
         self.backend
             .gate_backward(inside.gate_up, back.dgated, tokens, inner, activation);
         self.norm_stream(work.normed, inside.middle, block.mlp_norm, tokens);
-        self.linear_backward(
+        let dy = inside.gate_up;
+        self.project_backward(
             back.dnormed,
-            block.gate_up.of(gradient),
-            inside.gate_up,
+            dy,
             work.normed,
-            block.gate_up.of(weights),
-            gate_up_size,
-        );
-        self.norm_backward(
-            back.dx,
-            back.dnormed,
-            inside.middle,
-            block.mlp_norm,
+            gate_up,
             tokens,
+            work,
+            back,
             gradient,
         );
+        let (x, norm) = (inside.middle, block.mlp_norm);
+        self.norm_backward(back.dx, back.dnormed, x, norm, tokens, back, gradient);
     }
 
     fn attention_block_backward(
@@ -76,22 +75,16 @@ impl Decoder {
         inside: &Inside,
         work: &Work,
         back: &Back,
-        gradient: Buf,
+        gradient: Gradient,
     ) {
         let w = self.widths;
         let block = self.layout.blocks[layer];
         let weights = self.weights;
-        let (out_size, qkv_size) = (self.out_size(tokens), self.qkv_size(tokens));
+        let (out, qkv) = ((layer, Projection::Out), (layer, Projection::Qkv));
         let norm = block.attention_post_norm;
         let dy = self.branch_backward(norm, tokens, inside.attended, back, gradient);
-        self.linear_backward(
-            back.dattention,
-            block.out.of(gradient),
-            dy,
-            inside.attention,
-            block.out.of(weights),
-            out_size,
-        );
+        let x = inside.attention;
+        self.project_backward(back.dattention, dy, x, out, tokens, work, back, gradient);
         let (k, v) = (self.keys(inside.rotated), self.values(inside.qkv));
         let (dk, dv) = (self.keys(back.drotated), self.values(back.dqkv));
         let attention = self.attention(layer, inside.rotated, k, v);
@@ -114,32 +107,20 @@ impl Decoder {
                 (dkeys, dk, keys, k_norm, w.kv_heads),
             ] {
                 let norm = self.head_norm(tokens, heads);
-                let (dweight, weight) = (place.of(gradient), place.of(weights));
+                let (dweight, weight) = (gradient.norm(place, back), place.of(weights));
                 self.backend
                     .rms_norm_backward(dx, dweight, dy, x, weight, norm);
             }
         }
-        if let Some(bias) = block.qkv_bias {
-            self.backend
-                .bias_backward(bias.of(gradient), back.dqkv, tokens);
+        if let (Some(bias), Gradient::Weights(gradient)) = (block.qkv_bias, gradient) {
+            let dbias = bias.of(gradient);
+            self.backend.bias_backward(dbias, back.dqkv, tokens);
         }
         self.norm_stream(work.normed, input, block.attention_norm, tokens);
-        self.linear_backward(
-            back.dnormed,
-            block.qkv.of(gradient),
-            back.dqkv,
-            work.normed,
-            block.qkv.of(weights),
-            qkv_size,
-        );
-        self.norm_backward(
-            back.dx,
-            back.dnormed,
-            input,
-            block.attention_norm,
-            tokens,
-            gradient,
-        );
+        let (dy, x) = (back.dqkv, work.normed);
+        self.project_backward(back.dnormed, dy, x, qkv, tokens, work, back, gradient);
+        let norm = block.attention_norm;
+        self.norm_backward(back.dx, back.dnormed, input, norm, tokens, back, gradient);
     }
 
     /// The gradient of what a part of a block adds to the residual stream before the norm that it may end in; `x` is that norm's input.
@@ -149,14 +130,14 @@ impl Decoder {
         tokens: usize,
         x: Buf,
         back: &Back,
-        gradient: Buf,
+        gradient: Gradient,
     ) -> Buf {
         let Some(norm) = norm else {
             return back.dx;
         };
         let len = tokens * self.widths.hidden;
         self.backend.zero(back.dbranch.at(0, len));
-        self.norm_backward(back.dbranch, back.dx, x, norm, tokens, gradient);
+        self.norm_backward(back.dbranch, back.dx, x, norm, tokens, back, gradient);
         back.dbranch
     }
 
@@ -168,27 +149,68 @@ impl Decoder {
         x: Buf,
         weight: Place,
         tokens: usize,
-        gradient: Buf,
+        back: &Back,
+        gradient: Gradient,
     ) {
         let [dx, dy, x] = [dx, dy, x].map(|x| self.stream(x));
         let norm = self.norm(tokens);
-        let (dweight, weight) = (weight.of(gradient), weight.of(self.weights));
+        let (dweight, weight) = (gradient.norm(weight, back), weight.of(self.weights));
         self.backend
             .rms_norm_backward(dx, dweight, dy, x, weight, norm);
     }
 
-    /// `dx = dy · W`, `dW += dyᵀ · x`.
-    pub(crate) fn linear_backward(
+    /// `dx` = what `dy` of a block's product with `x` gives; adds to the gradient of the matrix, or of its adapter.
+    fn project_backward(
         &mut self,
         dx: Buf,
-        dweight: Buf,
         dy: Buf,
         x: Buf,
-        weight: Buf,
-        size: Linear,
+        (layer, which): (usize, Projection),
+        tokens: usize,
+        work: &Work,
+        back: &Back,
+        gradient: Gradient,
     ) {
-        self.backend.linear_backward_weight(dweight, dy, x, size);
-        self.backend
-            .linear_backward_input(dx, dy, weight, size, false);
+        let size = self.widths.projection(which, tokens);
+        let place = self.layout.blocks[layer].matrix(which);
+        let weight = place.of(self.weights);
+        let backend = &mut self.backend;
+        if let Gradient::Weights(gradient) = gradient {
+            backend.linear_backward_weight(place.of(gradient), dy, x, size);
+        }
+        backend.linear_backward_input(dx, dy, weight, size, false);
+        if let (Gradient::Adapters(gradient), Some(adapters)) = (gradient, &self.adapters) {
+            let adapter = adapters.of(layer, which);
+            let [a, b] = [adapter.a, adapter.b].map(|place| place.of(adapters.weights));
+            let [da, db] = [adapter.a, adapter.b].map(|place| place.of(gradient));
+            let [low, dlow] = [work.low, back.dlow].map(|x| x.at(0, tokens * adapters.rank));
+            let (down, up) = (adapters.down(size), adapters.up(size));
+            backend.linear(low, x, a, down, false);
+            backend.scale(low, adapters.scale);
+            backend.linear_backward_weight(db, dy, low, up);
+            backend.linear_backward_input(dlow, dy, b, up, false);
+            backend.scale(dlow, adapters.scale);
+            backend.linear_backward_weight(da, dlow, x, down);
+            backend.linear_backward_input(dx, dlow, a, down, true);
+        }
+    }
+}
+
+/// Which gradient is wanted, and where it is added up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Gradient {
+    /// Of all weights, laid out as they are.
+    Weights(Buf),
+    /// Of the adapters alone, laid out as they are.
+    Adapters(Buf),
+}
+
+impl Gradient {
+    /// Where a norm's goes.
+    fn norm(self, weight: Place, back: &Back) -> Buf {
+        match self {
+            Self::Weights(gradient) => weight.of(gradient),
+            Self::Adapters(_) => back.unread.at(0, weight.len()),
+        }
     }
 }

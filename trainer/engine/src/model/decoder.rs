@@ -2,6 +2,7 @@
 
 use crate::backend::{Attention, Backend, Buf, Linear, Norm, Rows};
 use crate::config::{Activation, Flags, ModelConfig};
+use crate::model::adapters::Adapters;
 use crate::model::layout::Layout;
 use crate::model::work::{Widths, Work};
 
@@ -12,6 +13,7 @@ pub(crate) struct Decoder {
     pub(crate) widths: Widths,
     /// All weights.
     pub(crate) weights: Buf,
+    pub(crate) adapters: Option<Adapters>,
     /// Rotary frequencies, half a head of them; then those of layers that see a window only, where they have their own.
     pub(crate) frequencies: [Option<Buf>; 2],
     pub(crate) constants: Constants,
@@ -119,39 +121,6 @@ impl Decoder {
     pub(crate) fn values(&self, qkv: Buf) -> Rows {
         let w = self.widths;
         qkv.rows(w.q() + w.kv(), w.qkv())
-    }
-
-    /// Sizes of the products of a block, for a number of tokens.
-    pub(crate) fn qkv_size(&self, rows: usize) -> Linear {
-        Linear {
-            rows,
-            outputs: self.widths.qkv(),
-            inputs: self.widths.hidden,
-        }
-    }
-
-    pub(crate) fn out_size(&self, rows: usize) -> Linear {
-        Linear {
-            rows,
-            outputs: self.widths.hidden,
-            inputs: self.widths.q(),
-        }
-    }
-
-    pub(crate) fn gate_up_size(&self, rows: usize) -> Linear {
-        Linear {
-            rows,
-            outputs: 2 * self.widths.inner,
-            inputs: self.widths.hidden,
-        }
-    }
-
-    pub(crate) fn down_size(&self, rows: usize) -> Linear {
-        Linear {
-            rows,
-            outputs: self.widths.hidden,
-            inputs: self.widths.inner,
-        }
     }
 
     pub(crate) fn head_size(&self, rows: usize) -> Linear {

@@ -1,10 +1,10 @@
 //! The forward pass, block by block.
 
-use crate::backend::{Buf, Linear};
+use crate::backend::Buf;
 use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::model::decoder::Decoder;
-use crate::model::layout::Place;
+use crate::model::layout::{Place, Projection};
 use crate::model::work::{Inside, Work};
 
 /// Where a block's keys and values are read from.
@@ -63,9 +63,8 @@ impl Decoder {
             Some(norm) => self.add_norm(output, inside.middle, inside.fed, norm, tokens),
             None => {
                 self.gate(inside, tokens, work);
-                let down = self.layout.blocks[layer].down.of(self.weights);
-                let size = self.down_size(tokens);
-                self.add_linear(output, inside.middle, work.gated, down, size);
+                let down = (layer, Projection::Down);
+                self.add_projected(output, inside.middle, work.gated, down, tokens, work);
             }
         }
     }
@@ -84,11 +83,11 @@ impl Decoder {
         let block = self.layout.blocks[layer];
         let weights = self.weights;
         self.norm_stream(work.normed, input, block.attention_norm, tokens);
-        let size = self.qkv_size(tokens);
-        let b = &mut self.backend;
-        b.linear(inside.qkv, work.normed, block.qkv.of(weights), size, false);
+        let qkv = (layer, Projection::Qkv);
+        self.project(inside.qkv, work.normed, qkv, tokens, work, false);
         if let Some(bias) = block.qkv_bias {
-            b.add_bias(inside.qkv, bias.of(weights), tokens);
+            let bias = bias.of(weights);
+            self.backend.add_bias(inside.qkv, bias, tokens);
         }
         if let Some([q_norm, k_norm]) = block.qk_norm {
             let projected = inside.qkv.rows(0, w.qkv());
@@ -121,25 +120,47 @@ impl Decoder {
         let attention = self.attention(layer, inside.rotated, k, v);
         let y = inside.attention.rows(0, w.q());
         self.backend.attention(y, inside.lse, &attention);
-        let (out, size) = (block.out.of(weights), self.out_size(tokens));
+        let out = (layer, Projection::Out);
         match block.attention_post_norm {
             Some(norm) => {
-                self.backend
-                    .linear(inside.attended, inside.attention, out, size, false);
+                self.project(inside.attended, inside.attention, out, tokens, work, false);
                 self.add_norm(inside.middle, input, inside.attended, norm, tokens);
             }
-            None => self.add_linear(inside.middle, input, inside.attention, out, size),
+            None => {
+                self.add_projected(inside.middle, input, inside.attention, out, tokens, work);
+            }
         }
         self.norm_stream(work.normed, inside.middle, block.mlp_norm, tokens);
-        let size = self.gate_up_size(tokens);
-        let gate_up = block.gate_up.of(weights);
-        self.backend
-            .linear(inside.gate_up, work.normed, gate_up, size, false);
+        let gate_up = (layer, Projection::GateUp);
+        self.project(inside.gate_up, work.normed, gate_up, tokens, work, false);
         if block.mlp_post_norm.is_some() {
             self.gate(inside, tokens, work);
-            let (down, size) = (block.down.of(weights), self.down_size(tokens));
-            self.backend
-                .linear(inside.fed, work.gated, down, size, false);
+            let down = (layer, Projection::Down);
+            self.project(inside.fed, work.gated, down, tokens, work, false);
+        }
+    }
+
+    /// `y` = `x` through a block's matrix and its adapter, added to what `y` holds if `accumulate`.
+    fn project(
+        &mut self,
+        y: Buf,
+        x: Buf,
+        (layer, which): (usize, Projection),
+        tokens: usize,
+        work: &Work,
+        accumulate: bool,
+    ) {
+        let size = self.widths.projection(which, tokens);
+        let weight = self.layout.blocks[layer].matrix(which).of(self.weights);
+        let b = &mut self.backend;
+        b.linear(y, x, weight, size, accumulate);
+        if let Some(adapters) = self.adapters.as_ref().filter(|adapters| adapters.active) {
+            let adapter = adapters.of(layer, which);
+            let low = work.low.at(0, tokens * adapters.rank);
+            let [a, b_] = [adapter.a, adapter.b].map(|place| place.of(adapters.weights));
+            b.linear(low, x, a, adapters.down(size), false);
+            b.scale(low, adapters.scale);
+            b.linear(y, low, b_, adapters.up(size), true);
         }
     }
 
@@ -168,12 +189,20 @@ impl Decoder {
             .rms_norm(y, x, weight.of(self.weights), norm, true);
     }
 
-    /// `y = residual + x · Wᵀ`.
-    fn add_linear(&mut self, y: Buf, residual: Buf, x: Buf, weight: Buf, size: Linear) {
-        let len = size.rows * size.outputs;
+    /// `y = residual +` `x` through a block's matrix and its adapter.
+    fn add_projected(
+        &mut self,
+        y: Buf,
+        residual: Buf,
+        x: Buf,
+        which: (usize, Projection),
+        tokens: usize,
+        work: &Work,
+    ) {
+        let len = tokens * self.widths.hidden;
         if y != residual {
             self.backend.copy(y.at(0, len), residual.at(0, len));
         }
-        self.backend.linear(y, x, weight, size, true);
+        self.project(y, x, which, tokens, work, true);
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::backend::{Buf, Target};
 use crate::batch::{Draw, Sampled};
 use crate::error::EngineError;
+use crate::model::backward::Gradient;
 use crate::model::decoder::Decoder;
 use crate::model::work::{Back, Work};
 
@@ -85,7 +86,7 @@ impl Decoder {
         targets: &[Target],
         dlogp: &[f32],
         temperature: f32,
-        gradient: Buf,
+        gradient: Gradient,
     ) {
         let w = self.widths;
         let (head, norm) = (self.layout.head, self.layout.norm);
@@ -104,18 +105,17 @@ impl Decoder {
                 cap,
             );
             let size = self.head_size(rows.len());
-            self.linear_backward(
-                back.dpicked_normed,
-                head.of(gradient),
-                logits,
-                work.picked_normed,
-                head.of(self.weights),
-                size,
-            );
+            let (dpicked_normed, weight) = (back.dpicked_normed, head.of(self.weights));
+            if let Gradient::Weights(gradient) = gradient {
+                let (dhead, x) = (head.of(gradient), work.picked_normed);
+                self.backend.linear_backward_weight(dhead, logits, x, size);
+            }
+            self.backend
+                .linear_backward_input(dpicked_normed, logits, weight, size, false);
             let dpicked = back.dpicked.at(0, rows.len() * w.hidden);
             self.backend.zero(dpicked);
-            let (dy, picked) = (back.dpicked_normed, work.picked);
-            self.norm_backward(dpicked, dy, picked, norm, rows.len(), gradient);
+            let (dy, picked) = (dpicked_normed, work.picked);
+            self.norm_backward(dpicked, dy, picked, norm, rows.len(), back, gradient);
             self.backend.scatter_add(back.dx, dpicked, rows, w.hidden);
         }
     }

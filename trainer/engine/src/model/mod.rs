@@ -2,16 +2,20 @@
 //!
 //! [`Model::infer`] serves generation; `train::step` drives the same blocks forward and backward over packed sequences.
 
-mod backward;
+pub(crate) mod adapters;
+pub(crate) mod backward;
 pub(crate) mod decoder;
 pub(crate) mod forward;
 mod head;
 mod layout;
 pub(crate) mod work;
 
+use self::adapters::Adapters;
+pub use self::adapters::Lora;
+use self::backward::Gradient;
 use self::decoder::{Constants, Decoder};
 use self::forward::Keys;
-use self::layout::{Layout, Place};
+use self::layout::{Layout, Place, Places};
 use self::work::{Back, Inside, Widths, Work};
 use crate::backend::{Backend, Buf, Purpose};
 use crate::batch::{Batch, Draw, Sampled};
@@ -76,8 +80,8 @@ impl Model {
         mut backend: Box<dyn Backend>,
     ) -> Result<Self, EngineError> {
         let layout = Layout::new(&config);
-        let all = backend.allocate(Purpose::Weights, layout.len)?;
-        for (name, place, shape) in layout.tensors() {
+        let all = backend.allocate(Purpose::Weights, layout.len())?;
+        for (name, place, shape) in layout.places.tensors() {
             let wrong = |what: String| {
                 EngineError::Request(format!(
                     "the weight `{name}` {what}; the model's files do not fit its configuration"
@@ -112,6 +116,7 @@ impl Model {
             widths: Widths::new(&config),
             layout,
             weights: all,
+            adapters: None,
             frequencies,
             constants: Constants::new(&config),
         };
@@ -140,10 +145,72 @@ impl Model {
         self.decoder.backend.name()
     }
 
+    /// Adds adapters, which are then what is trained. Before the first update, and once.
+    pub fn attach(&mut self, lora: Lora) -> Result<(), EngineError> {
+        if self.optimiser.is_some() || self.decoder.adapters.is_some() {
+            return Err(EngineError::Request(
+                "adapters are added to a model once, before it is trained".into(),
+            ));
+        }
+        let adapters = Adapters::new(self.decoder.backend.as_mut(), &self.config, lora)?;
+        self.decoder.widths.rank = adapters.rank;
+        self.decoder.adapters = Some(adapters);
+        if let Some(work) = self.work.take() {
+            work.release(self.decoder.backend.as_mut());
+        }
+        self.release_training();
+        Ok(())
+    }
+
+    /// Does something with the model as it was loaded, its adapters set aside.
+    pub fn without_adapters<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let set = |model: &mut Self, active| {
+            if let Some(adapters) = &mut model.decoder.adapters {
+                adapters.active = active;
+            }
+        };
+        set(self, false);
+        let result = work(self);
+        set(self, true);
+        result
+    }
+
     /// Bytes of weights, gradients and moments that the device holds.
     pub fn bytes(&self) -> u64 {
-        let copies = if self.optimiser.is_some() { 4 } else { 1 };
-        copies * self.decoder.layout.len as u64 * 4
+        match self.optimiser {
+            Some(_) => self.training_bytes(),
+            None => self.training_bytes() - 3 * 4 * self.trained().len() as u64,
+        }
+    }
+
+    /// Bytes of weights, gradients and moments in training.
+    pub(crate) fn training_bytes(&self) -> u64 {
+        let adapters = self.decoder.adapters.as_ref().map_or(0, Adapters::len);
+        4 * (self.decoder.weights.len() + adapters + 3 * self.trained().len()) as u64
+    }
+
+    /// What an update changes: all weights, or the adapters.
+    pub(crate) fn trained(&self) -> Buf {
+        let adapters = self.decoder.adapters.as_ref();
+        adapters.map_or(self.decoder.weights, |adapters| adapters.weights)
+    }
+
+    /// Names and places of what an update changes.
+    fn trained_places(&self) -> &Places {
+        let adapters = self.decoder.adapters.as_ref();
+        adapters.map_or(&self.decoder.layout.places, Adapters::places)
+    }
+
+    /// Names and shapes of what an update changes: all weights, in the order of [`ModelConfig::tensor_shapes`], or the adapters.
+    pub fn trained_shapes(&self) -> Vec<(String, Vec<usize>)> {
+        match &self.decoder.adapters {
+            None => self.config.tensor_shapes(),
+            Some(adapters) => {
+                let tensors = adapters.places().tensors();
+                let owned = tensors.map(|(name, _, shape)| (name.to_owned(), shape.to_vec()));
+                owned.collect()
+            }
+        }
     }
 
     /// Bytes of one row of the key/value store, over all layers.
@@ -179,6 +246,16 @@ impl Model {
     pub fn release_kv(&mut self) {
         if let Some(store) = self.store.take() {
             self.decoder.backend.release(store.all);
+        }
+    }
+
+    /// Gives back what only a backward pass needs, for the generation phase; gradients and moments stay.
+    pub(crate) fn release_training(&mut self) {
+        if let Some(back) = self.back.take() {
+            back.release(self.decoder.backend.as_mut());
+        }
+        if let Some(kept) = self.kept.take() {
+            self.decoder.backend.release(kept);
         }
     }
 
@@ -291,27 +368,35 @@ impl Model {
         Ok(kept)
     }
 
-    /// A gradient for every weight, laid out alike, allocated when first asked for.
+    /// A gradient for everything that is trained, laid out alike, allocated when first asked for.
     pub(crate) fn gradient(&mut self) -> Result<Buf, EngineError> {
         if let Some(gradient) = self.gradient {
             return Ok(gradient);
         }
-        let len = self.decoder.layout.len;
+        let len = self.trained().len();
         let gradient = self.decoder.backend.allocate(Purpose::Optimiser, len)?;
         self.gradient = Some(gradient);
         Ok(gradient)
     }
 
-    /// Calls `each` with all of the gradient, piece by piece, weights in the order of [`ModelConfig::tensor_shapes`].
+    /// The gradient that training wants, and where.
+    pub(crate) fn wanted_gradient(&mut self) -> Result<Gradient, EngineError> {
+        let gradient = self.gradient()?;
+        Ok(match self.decoder.adapters {
+            None => Gradient::Weights(gradient),
+            Some(_) => Gradient::Adapters(gradient),
+        })
+    }
+
+    /// Calls `each` with all of the gradient, piece by piece, in the order of [`Model::trained_shapes`].
     pub(crate) fn read_gradient(
         &mut self,
         each: &mut dyn FnMut(&[f32]),
     ) -> Result<(), EngineError> {
         let gradient = self.gradient()?;
         let mut piece = Vec::new();
-        for (name, _) in self.config.tensor_shapes() {
-            let (place, _) = self.place(&name)?;
-            let buf = place.of(gradient);
+        for (name, _) in self.trained_shapes() {
+            let buf = self.trained_place(&name)?.of(gradient);
             for start in (0..buf.len()).step_by(PIECE) {
                 piece.resize(PIECE.min(buf.len() - start), 0.0);
                 let part = buf.at(start, piece.len());
@@ -328,7 +413,7 @@ impl Model {
             return Ok(optimiser);
         }
         let gradient = self.gradient()?;
-        let len = self.decoder.layout.len;
+        let len = self.trained().len();
         let backend = &mut self.decoder.backend;
         let m = backend.allocate(Purpose::Optimiser, len)?;
         let v = backend.allocate(Purpose::Optimiser, len)?;
@@ -337,22 +422,34 @@ impl Model {
         Ok(optimiser)
     }
 
-    /// A weight, or what is kept for it, by its Hugging Face name. Moments and gradients are an error before the first update.
+    /// A weight, or what is kept for it, by its name in [`ModelConfig::tensor_shapes`] or [`Model::trained_shapes`]. Moments and gradients are an error before the first
+    /// update, and for what is not trained.
     pub fn tensor(&mut self, name: &str, part: Part) -> Result<Vec<f32>, EngineError> {
-        let (place, _) = self.place(name)?;
-        let all = match (part, self.optimiser) {
-            (Part::Weight, _) => self.decoder.weights,
-            (_, None) => {
-                return Err(EngineError::Request(
-                    "the model has no moments yet: it has not been trained since it was loaded"
-                        .into(),
-                ));
-            }
-            (part, Some(optimiser)) => part_of(optimiser, part, self.decoder.weights),
-        };
-        let buf = place.of(all);
+        let buf = self.buffer(name, part)?;
         let mut values = vec![0.0; buf.len()];
         self.decoder.backend.download(buf, &mut values)?;
+        Ok(values)
+    }
+
+    /// A weight by its Hugging Face name, with what its adapter adds: what makes a model without adapters the same function.
+    pub fn merged(&mut self, name: &str) -> Result<Vec<f32>, EngineError> {
+        let mut values = self.tensor(name, Part::Weight)?;
+        let place = self.place(name)?;
+        let (Some(adapters), Some((layer, which, elements))) =
+            (&self.decoder.adapters, self.decoder.layout.rows_of(place))
+        else {
+            return Ok(values);
+        };
+        let adapter = adapters.of(layer, which);
+        let [a, b] = [adapter.a, adapter.b].map(|place| place.of(adapters.weights));
+        let (rank, scale) = (adapters.rank, adapters.scale);
+        let inputs = a.len() / rank;
+        let rows = elements.start / inputs..elements.end / inputs;
+        let b = b.at(rows.start * rank, rows.len() * rank);
+        let (mut a_values, mut b_values) = (vec![0.0; a.len()], vec![0.0; b.len()]);
+        self.decoder.backend.download(a, &mut a_values)?;
+        self.decoder.backend.download(b, &mut b_values)?;
+        adapters::merge(&mut values, &a_values, &b_values, rank, scale);
         Ok(values)
     }
 
@@ -363,29 +460,55 @@ impl Model {
         part: Part,
         values: &[f32],
     ) -> Result<(), EngineError> {
-        let (place, size) = self.place(name)?;
-        if values.len() != size {
+        if part != Part::Weight {
+            self.optimiser()?;
+        }
+        let buf = self.buffer(name, part)?;
+        if values.len() != buf.len() {
             return Err(EngineError::Request(format!(
-                "`{name}` has {size} values in this model, but {} were given; they belong to another model",
+                "`{name}` has {} values in this model, but {} were given; they belong to another model",
+                buf.len(),
                 values.len()
             )));
         }
-        let all = if part == Part::Weight {
-            self.decoder.weights
-        } else {
-            part_of(self.optimiser()?, part, self.decoder.weights)
-        };
-        self.decoder.backend.upload(place.of(all), values);
+        self.decoder.backend.upload(buf, values);
         Ok(())
     }
 
-    fn place(&self, name: &str) -> Result<(Place, usize), EngineError> {
-        let (place, shape) = self.decoder.layout.tensor(name).ok_or_else(|| {
-            EngineError::Request(format!(
-                "the model has no weight `{name}`; it belongs to another model"
-            ))
-        })?;
-        Ok((place, shape.iter().product()))
+    fn buffer(&self, name: &str, part: Part) -> Result<Buf, EngineError> {
+        let kept = |of: fn(Optimiser) -> Buf| {
+            let optimiser = self.optimiser.ok_or_else(|| {
+                EngineError::Request(
+                    "the model has no moments yet: it has not been trained since it was loaded"
+                        .into(),
+                )
+            })?;
+            Ok(self.trained_place(name)?.of(of(optimiser)))
+        };
+        match part {
+            Part::Weight => self.weight(name),
+            Part::Moment1 => kept(|optimiser| optimiser.m),
+            Part::Moment2 => kept(|optimiser| optimiser.v),
+            Part::Gradient => kept(|optimiser| optimiser.gradient),
+        }
+    }
+
+    /// The buffer of a weight: the model's, or an adapter's.
+    fn weight(&self, name: &str) -> Result<Buf, EngineError> {
+        match &self.decoder.adapters {
+            Some(adapters) if adapters.places().tensor(name).is_some() => {
+                Ok(self.trained_place(name)?.of(adapters.weights))
+            }
+            _ => Ok(self.place(name)?.of(self.decoder.weights)),
+        }
+    }
+
+    fn place(&self, name: &str) -> Result<Place, EngineError> {
+        named(&self.decoder.layout.places, name)
+    }
+
+    fn trained_place(&self, name: &str) -> Result<Place, EngineError> {
+        named(self.trained_places(), name)
     }
 
     /// Optimiser updates so far: AdamW's step count.
@@ -404,11 +527,12 @@ impl Model {
     }
 }
 
-fn part_of(optimiser: Optimiser, part: Part, weights: Buf) -> Buf {
-    match part {
-        Part::Weight => weights,
-        Part::Moment1 => optimiser.m,
-        Part::Moment2 => optimiser.v,
-        Part::Gradient => optimiser.gradient,
-    }
+fn named(places: &Places, name: &str) -> Result<Place, EngineError> {
+    let found = places.tensor(name);
+    let (place, _) = found.ok_or_else(|| {
+        EngineError::Request(format!(
+            "the model has no weight `{name}`; it belongs to another model"
+        ))
+    })?;
+    Ok(place)
 }

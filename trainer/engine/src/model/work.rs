@@ -1,8 +1,9 @@
 //! Buffers that a pass over a batch works in, planned for a number of tokens.
 
-use crate::backend::{Backend, Buf, Purpose, Rows};
+use crate::backend::{Backend, Buf, Linear, Purpose, Rows};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
+use crate::model::layout::Projection;
 
 /// Most elements of logits that exist at once.
 const LOGITS: usize = 1 << 24;
@@ -25,6 +26,8 @@ pub(crate) struct Widths {
     pub(crate) sandwich: bool,
     /// Tables of rotations, 1 or 2.
     pub(crate) rope_tables: usize,
+    /// Of adapters; 0 where there are none.
+    pub(crate) rank: usize,
 }
 
 impl Widths {
@@ -39,6 +42,7 @@ impl Widths {
             qk_norm: config.flags.qk_norm,
             sandwich: config.flags.sandwich_norms,
             rope_tables: 1 + usize::from(config.sliding_rope_frequencies().is_some()),
+            rank: 0,
         }
     }
 
@@ -77,6 +81,21 @@ impl Widths {
             normed.rows(0, self.q() + self.kv())
         } else {
             qkv.rows(0, self.qkv())
+        }
+    }
+
+    /// Sizes of a block's product for a number of rows.
+    pub(crate) fn projection(self, which: Projection, rows: usize) -> Linear {
+        let (outputs, inputs) = match which {
+            Projection::Qkv => (self.qkv(), self.hidden),
+            Projection::Out => (self.hidden, self.q()),
+            Projection::GateUp => (2 * self.inner, self.hidden),
+            Projection::Down => (self.hidden, self.inner),
+        };
+        Linear {
+            rows,
+            outputs,
+            inputs,
         }
     }
 
@@ -159,6 +178,8 @@ pub(crate) struct Work {
     pub(crate) inside: Inside,
     /// Gated activations.
     pub(crate) gated: Buf,
+    /// Between an adapter's two matrices.
+    pub(crate) low: Buf,
     /// Cosines and sines of the batch's positions; the second for layers that see a window only, empty where they turn as the others do.
     pub(crate) rope: [Buf; 2],
     /// Rows of the residual stream whose logits are wanted, before and after the last norm.
@@ -182,6 +203,7 @@ impl Work {
             tokens * w.hidden,
             Inside::len(w, tokens),
             tokens * w.inner,
+            tokens * w.rank,
             tokens * w.head_dim,
             (w.rope_tables - 1) * tokens * w.head_dim,
             rows * w.hidden,
@@ -196,6 +218,7 @@ impl Work {
             normed,
             inside,
             gated,
+            low,
             rope,
             sliding_rope,
             picked,
@@ -211,6 +234,7 @@ impl Work {
             normed,
             inside: Inside::cut(inside, w, tokens),
             gated,
+            low,
             rope: [rope, sliding_rope],
             picked,
             picked_normed,
@@ -246,6 +270,10 @@ pub(crate) struct Back {
     pub(crate) drotated: Rows,
     /// Of what goes into a norm behind a part of a block.
     pub(crate) dbranch: Buf,
+    /// Between an adapter's two matrices.
+    pub(crate) dlow: Buf,
+    /// Where the gradients of norms that are not trained end; nobody reads it.
+    pub(crate) unread: Buf,
     pub(crate) dpicked: Buf,
     pub(crate) dpicked_normed: Buf,
 }
@@ -265,6 +293,8 @@ impl Back {
             tokens * w.qkv(),
             tokens * w.normed_qk(),
             tokens * w.branch(),
+            tokens * w.rank,
+            w.hidden.max(w.head_dim),
             rows * w.hidden,
             rows * w.hidden,
         ];
@@ -277,6 +307,8 @@ impl Back {
             dqkv,
             dnormed_qk,
             dbranch,
+            dlow,
+            unread,
             dpicked,
             dpicked_normed,
         ] = parts;
@@ -290,6 +322,8 @@ impl Back {
             dqkv,
             drotated: w.rotated(dqkv, dnormed_qk),
             dbranch,
+            dlow,
+            unread,
             dpicked,
             dpicked_normed,
         })

@@ -1,4 +1,4 @@
-//! A tokenizer for tests: every byte is a token, its id the byte's value; 256 is the special token `<|end|>`.
+//! A tokenizer for models of random weights: every byte is a token, its id the byte's value; 256 is the special token `<|end|>`.
 
 use serde_json::{Map, Value, json};
 
@@ -13,6 +13,9 @@ pub(crate) fn written(byte: u8) -> char {
     let before = (0..byte).filter(|b| !printable(b)).count();
     char::from_u32(256 + before as u32).expect("a letter of Latin Extended-A")
 }
+
+/// Number of tokens.
+pub(crate) const SIZE: usize = 257;
 
 /// All tokens, by id.
 pub(crate) fn vocabulary() -> Vec<String> {

@@ -1,6 +1,5 @@
 //! The text side of a model: tokenizer and chat template, and the files that carry them into checkpoints.
 
-#[cfg(test)]
 pub(crate) mod bytes;
 mod gguf;
 mod pieces;
@@ -32,6 +31,15 @@ pub struct Text {
 }
 
 impl Text {
+    /// A tokenizer alone, of which no file is left.
+    pub(crate) fn without_template(tokenizer: Tokenizer) -> Self {
+        Self {
+            tokenizer,
+            template: None,
+            files: BTreeMap::new(),
+        }
+    }
+
     /// From a folder's `tokenizer.json` and, as far as they are there, `tokenizer_config.json` and `chat_template.jinja`.
     pub(crate) fn from_folder(folder: &Path, config: &ModelConfig) -> Result<Self, EngineError> {
         let mut files = BTreeMap::new();

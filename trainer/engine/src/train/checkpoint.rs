@@ -42,7 +42,7 @@ impl Precision {
     }
 }
 
-/// Writes the model as a Hugging Face checkpoint into `folder`, which must not exist or be empty.
+/// Writes the model as a Hugging Face checkpoint into `folder`, which must not exist or be empty. Adapters are merged into the weights.
 pub(crate) fn save_model(
     model: &mut Model,
     text: &Text,
@@ -98,7 +98,16 @@ pub(crate) fn save_model(
         .map_err(|e| io(&folder.join(name), e))
         .and_then(|file| {
             let destination = folder.join(name);
-            write_tensors(model, file, &destination, &metadata, &weights, precision)
+            let merged = |model: &mut Model, item: &Item| model.merged(&item.name);
+            write_tensors(
+                model,
+                file,
+                &destination,
+                &metadata,
+                &weights,
+                precision,
+                merged,
+            )
         })?;
     sync_folder(aside.path())?;
     // A temporary folder is its owner's alone; a checkpoint is as readable as anything else.
@@ -114,7 +123,7 @@ pub(crate) fn save_model(
     sync_folder(&parent)
 }
 
-/// Writes weights, moments and the count of updates into `file`, to the bit.
+/// Writes what is trained (weights or adapters), its moments and the count of updates into `file`, to the bit.
 pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
     let parent = parent_of(file)?;
     let aside = tempfile::Builder::new()
@@ -128,7 +137,8 @@ pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
         "moments": model.has_moments().to_string(),
     });
     let open = aside.reopen().map_err(|e| io(file, e))?;
-    write_tensors(model, open, file, &metadata, &items, Precision::F32)?;
+    let exact = |model: &mut Model, item: &Item| model.tensor(&item.name, item.part);
+    write_tensors(model, open, file, &metadata, &items, Precision::F32, exact)?;
     aside.persist(file).map_err(|e| io(file, e.error))?;
     sync_folder(&parent)
 }
@@ -159,7 +169,7 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
         model.set_tensor(&item.name, item.part, &values)?;
     }
     if !moments && model.has_moments() {
-        for (name, shape) in model.config().tensor_shapes() {
+        for (name, shape) in model.trained_shapes() {
             let zeros = vec![0.0; shape.iter().product()];
             model.set_tensor(&name, Part::Moment1, &zeros)?;
             model.set_tensor(&name, Part::Moment2, &zeros)?;
@@ -189,7 +199,7 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
     } else {
         &[("weight", Part::Weight)]
     };
-    let shapes = model.config().tensor_shapes();
+    let shapes = model.trained_shapes();
     let items = shapes.into_iter().flat_map(|(name, shape)| {
         parts.iter().map(move |&(kind, part)| Item {
             stored: format!("{kind}:{name}"),
@@ -209,6 +219,7 @@ fn write_tensors(
     metadata: &Value,
     items: &[Item],
     precision: Precision,
+    read: impl Fn(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
 ) -> Result<(), EngineError> {
     let (dtype, size) = precision.safetensors();
     let mut header = Map::from_iter([("__metadata__".to_owned(), metadata.clone())]);
@@ -232,7 +243,7 @@ fn write_tensors(
     put(&(header.len() as u64).to_le_bytes())?;
     put(header.as_bytes())?;
     for item in items {
-        let values = model.tensor(&item.name, item.part)?;
+        let values = read(model, item)?;
         for chunk in values.chunks(1 << 16) {
             let bytes: Vec<u8> = match precision {
                 Precision::F32 => chunk.iter().flat_map(|x| x.to_le_bytes()).collect(),

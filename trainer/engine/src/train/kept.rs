@@ -140,6 +140,7 @@ mod tests {
         qk_norm: true,
         sandwich: true,
         rope_tables: 2,
+        rank: 0,
     };
 
     #[test]

@@ -13,6 +13,7 @@ use crate::backend::Buf;
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::model::backward::Gradient;
 use crate::model::forward::Keys;
 use crate::model::work::{Inside, Work};
 use crate::train::adamw;
@@ -84,7 +85,7 @@ pub fn step(
 
     let began = Instant::now();
     let numbers = adamw::numbers(adamw, model.updates + 1, norm);
-    let (weights, o) = (model.decoder.weights, optimiser);
+    let (weights, o) = (model.trained(), optimiser);
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, o.gradient, o.m, o.v, &numbers);
     model.updates += 1;
@@ -197,10 +198,9 @@ impl MiniBatch {
 
     /// What can be kept of some packs at a time.
     pub(super) fn plan_of(&self, model: &Model, packs: Range<usize>) -> Plan {
-        let budget = model.kept_bytes.unwrap_or_else(|| {
-            // Weights, gradients, two moments.
-            default_budget(4 * model.decoder.layout.len as u64 * 4)
-        });
+        let budget = model
+            .kept_bytes
+            .unwrap_or_else(|| default_budget(model.training_bytes()));
         let packs = self.packs[packs].iter();
         let tokens: Vec<usize> = packs.map(|p| p.batch.tokens.len()).collect();
         let layers = model.config().num_hidden_layers;
@@ -292,7 +292,7 @@ impl MiniBatch {
         let pack = &self.packs[number];
         let tokens = pack.batch.tokens.len();
         let back = model.back(tokens)?;
-        let gradient = model.gradient()?;
+        let gradient = model.wanted_gradient()?;
         let work = &self.work;
         let decoder = &mut model.decoder;
         decoder.begin(&pack.batch, tokens, work)?;
@@ -321,9 +321,11 @@ impl MiniBatch {
             };
             decoder.block_backward(layer, tokens, input, &inside, work, &back, gradient);
         }
-        let dtable = decoder.layout.embedding.of(gradient);
-        let scale = decoder.embedding_scale();
-        decoder.backend.embed_backward(dtable, dx, width, scale);
+        if let Gradient::Weights(gradient) = gradient {
+            let dtable = decoder.layout.embedding.of(gradient);
+            let scale = decoder.embedding_scale();
+            decoder.backend.embed_backward(dtable, dx, width, scale);
+        }
         Ok(())
     }
 }

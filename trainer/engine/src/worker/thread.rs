@@ -1,13 +1,12 @@
 //! The worker's thread: opens the model, then serves commands until the last handle is gone.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
 use super::{Completion, EngineOptions, GenerateRequest, ModelInfo};
 use crate::backend;
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits};
-use crate::load::{self, Loaded};
+use crate::load::Loaded;
 use crate::model::Model;
 use crate::text::Text;
 
@@ -22,6 +21,8 @@ pub(super) enum Command {
     Generate {
         requests: Vec<GenerateRequest>,
         stream: Stream,
+        /// Without adapters.
+        base: bool,
     },
     /// Anything else.
     Work(Work),
@@ -72,14 +73,14 @@ pub(super) struct Opened {
 
 /// Starts the thread and waits until it has opened the model.
 pub(super) fn start(
-    path: PathBuf,
+    load: impl FnOnce() -> Result<Loaded, EngineError> + Send + 'static,
     options: EngineOptions,
     inbox: mpsc::Receiver<Command>,
 ) -> Result<Opened, EngineError> {
     let (reply, opened) = mpsc::sync_channel(1);
     std::thread::Builder::new()
         .name("engine".into())
-        .spawn(move || match open(&path, &options) {
+        .spawn(move || match open(load, &options) {
             Ok((mut model, opened)) => {
                 let text = Arc::clone(&opened.text);
                 if reply.send(Ok(opened)).is_ok() {
@@ -94,18 +95,25 @@ pub(super) fn start(
     opened.recv().map_err(|_| EngineError::Stopped)?
 }
 
-fn open(path: &Path, options: &EngineOptions) -> Result<(Model, Opened), EngineError> {
+fn open(
+    load: impl FnOnce() -> Result<Loaded, EngineError>,
+    options: &EngineOptions,
+) -> Result<(Model, Opened), EngineError> {
     options.device.available()?;
     let backend = backend::cpu::open_with(options.threads, options.dtype)?;
     let Loaded {
         config,
         weights,
         text,
-    } = load::open(path)?;
+    } = load()?;
     let stop_tokens = config.eos_token_ids.clone();
     let mut model = Model::new(config, weights, backend)?;
     if let Some(tokens) = options.pack_tokens {
         model.set_pack_tokens(tokens);
+    }
+    model.set_kept_bytes(options.activation_bytes);
+    if let Some(lora) = options.lora {
+        model.attach(lora)?;
     }
     let config = model.config();
     let info = ModelInfo {
@@ -115,6 +123,7 @@ fn open(path: &Path, options: &EngineOptions) -> Result<(Model, Opened), EngineE
         vocabulary: config.vocab_size,
         device: model.device(),
         bytes: model.bytes(),
+        adapters: options.lora.map(|_| model.trained().len() as u64),
     };
     let opened = Opened {
         text: Arc::new(text),
@@ -131,14 +140,22 @@ fn serve(model: &mut Model, text: &Text, options: &EngineOptions, inbox: &mpsc::
     };
     while let Ok(command) = inbox.recv() {
         match command {
-            Command::Generate { requests, stream } => {
-                let result = runner::run(
-                    model,
-                    &text.tokenizer,
-                    &requests,
-                    limits,
-                    &mut |completion| stream.send(completion),
-                );
+            Command::Generate {
+                requests,
+                stream,
+                base,
+            } => {
+                // Generating needs the memory.
+                model.release_training();
+                let generate = |model: &mut Model| {
+                    let emit = &mut |completion| stream.send(completion);
+                    runner::run(model, &text.tokenizer, &requests, limits, emit)
+                };
+                let result = if base {
+                    model.without_adapters(generate)
+                } else {
+                    generate(model)
+                };
                 stream.end(result);
             }
             Command::Work(work) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::bail;
-use engine::{Dtype, Engine, GenerateRequest, Sampling};
+use engine::{Completion, Dtype, Engine, GenerateRequest, Sampling};
 
 use super::{Figures, Options};
 
@@ -14,28 +14,12 @@ const FLOP_PER_WEIGHT: f64 = 2.0;
 const AT_ONCE: usize = 256;
 
 pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
-    let requests: Vec<GenerateRequest> = (0..options.prompts)
-        .map(|number| GenerateRequest {
-            prompt: prompt(engine, options.prompt_tokens, number),
-            seeds: (0..options.samples as u64).collect(),
-            sampling: Sampling::default(),
-            max_tokens: options.tokens,
-            // Every completion runs to its full length.
-            stop_tokens: Vec::new(),
-            stop_strings: Vec::new(),
-        })
-        .collect();
     // Memory is planned and touched by the first pass.
-    finish(engine, requests[..1].to_vec())?;
+    draw(engine, requests(engine, options).drain(..1).collect())?;
     let started = Instant::now();
-    let drawn = finish(engine, requests)?;
+    let drawn = draw(engine, requests(engine, options))?;
     let seconds = started.elapsed().as_secs_f64();
-    let wanted = options.prompts * options.samples * options.tokens;
-    if drawn != wanted {
-        bail!(
-            "{drawn} of {wanted} tokens were drawn: prompt and completion together are longer than the model's context; give fewer --tokens"
-        );
-    }
+    check(&drawn, options)?;
     // Each step reads each weight once for all sequences.
     let steps = (options.prompts * options.samples).div_ceil(AT_ONCE) * options.tokens;
     let bytes = match options.device.options()?.dtype {
@@ -52,12 +36,56 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
     ))
 }
 
-fn finish(engine: &Engine, requests: Vec<GenerateRequest>) -> anyhow::Result<usize> {
-    let mut tokens = 0;
-    for completion in engine.generate(requests) {
-        tokens += completion?.tokens.len();
+/// Prompts, with completions of the lengths that were asked for.
+pub(super) fn requests(engine: &Engine, options: &Options) -> Vec<GenerateRequest> {
+    let lengths = options.lengths();
+    let samples = lengths.chunks_exact(options.samples).enumerate();
+    // A request has one length for all of its samples, so those of other lengths are requests of their own.
+    samples
+        .flat_map(|(number, lengths)| {
+            let prompt = prompt(engine, options.prompt_tokens, number);
+            let request = move |length: usize, seeds: Vec<u64>| GenerateRequest {
+                prompt: Arc::clone(&prompt),
+                seeds,
+                sampling: Sampling::default(),
+                max_tokens: length,
+                // Every completion runs to its full length.
+                stop_tokens: Vec::new(),
+                stop_strings: Vec::new(),
+            };
+            let seeds = 0..lengths.len() as u64;
+            if lengths.iter().all(|length| *length == lengths[0]) {
+                vec![request(lengths[0], seeds.collect())]
+            } else {
+                let all = lengths.iter().zip(seeds);
+                all.map(|(length, seed)| request(*length, vec![seed]))
+                    .collect()
+            }
+        })
+        .collect()
+}
+
+/// All completions of some requests.
+pub(super) fn draw(
+    engine: &Engine,
+    requests: Vec<GenerateRequest>,
+) -> anyhow::Result<Vec<Completion>> {
+    Ok(engine
+        .generate(requests)
+        .into_iter()
+        .collect::<Result<_, _>>()?)
+}
+
+/// Refuses completions that are shorter than was asked for.
+pub(super) fn check(drawn: &[Completion], options: &Options) -> anyhow::Result<()> {
+    let drawn: usize = drawn.iter().map(|completion| completion.tokens.len()).sum();
+    let wanted: usize = options.lengths().iter().sum();
+    if drawn != wanted {
+        bail!(
+            "{drawn} of {wanted} tokens were drawn: prompt and completion together are longer than the model's context; give fewer --tokens"
+        );
     }
-    Ok(tokens)
+    Ok(())
 }
 
 /// Token ids without meaning, different for each prompt, away from the special ones at the vocabulary's ends.

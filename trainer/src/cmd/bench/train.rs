@@ -32,22 +32,25 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
 }
 
 fn step(engine: &Engine, options: &Options) -> anyhow::Result<()> {
+    let lengths = options.lengths();
     let groups = (0..options.prompts)
         .map(|number| Group {
             prompt: prompt(engine, options.prompt_tokens, number),
             completions: (0..options.samples)
                 .map(|sample| {
-                    prompt(
-                        engine,
-                        options.tokens,
-                        options.prompts + number * options.samples + sample,
-                    )
-                    .to_vec()
+                    let completion = number * options.samples + sample;
+                    let number = options.prompts + completion;
+                    prompt(engine, lengths[completion], number).to_vec()
                 })
                 .collect(),
         })
         .collect();
-    // A gradient of ordinary size in every token; the weights hardly move.
+    update(engine, groups)
+}
+
+/// An update of ordinary arithmetic by which the weights hardly move.
+pub(super) fn update(engine: &Engine, groups: Vec<Group>) -> anyhow::Result<()> {
+    // A gradient of ordinary size in every token.
     let objective = Box::new(|stats: &[TokenStats]| {
         let count = stats.len() as f32;
         Ok(stats

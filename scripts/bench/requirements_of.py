@@ -1,0 +1,12 @@
+"""The requirements of an installed distribution that hold on this machine, but for those named after it: `requirements_of.py DISTRIBUTION [LEFT_OUT]…`."""
+
+import importlib.metadata
+import sys
+
+from packaging.requirements import Requirement
+
+distribution, *left_out = sys.argv[1:]
+for requirement in map(Requirement, importlib.metadata.requires(distribution)):
+    if requirement.name not in left_out and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+        requirement.marker = None
+        print(requirement)

@@ -1,0 +1,54 @@
+//! A model of random weights: for benchmarks, which need a model's shape and none of its knowledge.
+
+use super::{Loaded, Tensor, Weights};
+use crate::config::ModelConfig;
+use crate::error::EngineError;
+use crate::text::{Text, bytes};
+
+/// The spread of matrices and embeddings, `initializer_range` of most families.
+const SPREAD: f32 = 0.02;
+
+/// Weights as before a training, a function of the seed; a text is its bytes.
+pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineError> {
+    let wrong = |reason| EngineError::Request(format!("the configuration: {reason}"));
+    config.check().map_err(wrong)?;
+    let text = Text::without_template(bytes::tokenizer());
+    if config.vocab_size < bytes::SIZE {
+        return Err(wrong(format!(
+            "`vocab_size` is {}; a model of random weights reads bytes, of which there are more",
+            config.vocab_size
+        )));
+    }
+    let mut weights = Weights::default();
+    let mut state = seed;
+    for (name, shape) in config.tensor_shapes() {
+        let size = shape.iter().product();
+        let data = if name.contains("norm") {
+            let one = if config.flags.unit_offset_norms {
+                0.0
+            } else {
+                1.0
+            };
+            vec![one; size]
+        } else if name.ends_with("bias") {
+            vec![0.0; size]
+        } else {
+            let width = SPREAD * 12f32.sqrt();
+            (0..size).map(|_| width * centred(&mut state)).collect()
+        };
+        weights.tensors.insert(name, Tensor { shape, data });
+    }
+    Ok(Loaded {
+        config,
+        weights,
+        text,
+    })
+}
+
+/// SplitMix64 (Steele, Lea & Flood 2014): a number from −1/2 to 1/2.
+fn centred(state: &mut u64) -> f32 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+}

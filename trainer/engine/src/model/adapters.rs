@@ -1,0 +1,143 @@
+//! Low-rank adapters (LoRA, Hu et al. 2021): beside every matrix `W` of a block stand `A` (rank × inputs) and `B` (outputs × rank), and
+//! `y = x·Wᵀ + (alpha / rank) · x·Aᵀ·Bᵀ`. They alone are trained.
+//!
+//! Matrices that share their input share `A`: queries, keys and values have one, gate and up another.
+
+use crate::backend::{Backend, Buf, Linear, Purpose};
+use crate::config::ModelConfig;
+use crate::error::EngineError;
+use crate::model::layout::{Place, Places, Projection};
+use crate::model::work::Widths;
+use crate::sample::uniform;
+
+/// Settings of the adapters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lora {
+    /// Rows of `A` and columns of `B`; at least 1.
+    pub rank: usize,
+    /// The adapters' part is multiplied by `alpha / rank`.
+    pub alpha: f32,
+    /// Decides what `A` begins with.
+    pub seed: u64,
+}
+
+impl Lora {
+    /// Refuses settings out of range.
+    pub fn check(&self) -> Result<(), String> {
+        if self.rank == 0 {
+            return Err("the rank of adapters is 0; give it at least 1".into());
+        }
+        if !(self.alpha > 0.0 && self.alpha.is_finite()) {
+            return Err(format!(
+                "the adapters' alpha is {}; it is a number above 0",
+                self.alpha
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// An adapter's two matrices.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Adapter {
+    pub(crate) a: Place,
+    pub(crate) b: Place,
+}
+
+/// The adapters of a model, in one buffer of their own.
+pub(crate) struct Adapters {
+    /// `A` and `B` of all blocks.
+    pub(crate) weights: Buf,
+    pub(crate) rank: usize,
+    /// alpha / rank.
+    pub(crate) scale: f32,
+    /// Whether they take part; without them the model is what it was when it was loaded.
+    pub(crate) active: bool,
+    blocks: Vec<[Adapter; 4]>,
+    places: Places,
+}
+
+impl Adapters {
+    /// Adapters that change nothing yet: `B` is 0, `A` uniform between ∓1/√inputs.
+    pub(crate) fn new(
+        backend: &mut dyn Backend,
+        config: &ModelConfig,
+        lora: Lora,
+    ) -> Result<Self, EngineError> {
+        lora.check().map_err(EngineError::Request)?;
+        let widths = Widths::new(config);
+        let mut places = Places::default();
+        let blocks: Vec<[Adapter; 4]> = (0..config.num_hidden_layers)
+            .map(|layer| {
+                Projection::ALL.map(|which| {
+                    let size = widths.projection(which, 0);
+                    let name = |part| format!("model.layers.{layer}.{}.lora_{part}", which.name());
+                    Adapter {
+                        a: places.put([(name("A"), vec![lora.rank, size.inputs])]),
+                        b: places.put([(name("B"), vec![size.outputs, lora.rank])]),
+                    }
+                })
+            })
+            .collect();
+        let weights = backend.allocate(Purpose::Weights, places.len)?;
+        for (number, adapter) in blocks.iter().flatten().enumerate() {
+            let a = adapter.a.of(weights);
+            let bound = 1.0 / ((a.len() / lora.rank) as f64).sqrt();
+            let first = (number as u64) << 32;
+            let values: Vec<f32> = (0..a.len() as u64)
+                .map(|i| ((2.0 * uniform(lora.seed, first + i) - 1.0) * bound) as f32)
+                .collect();
+            backend.upload(a, &values);
+        }
+        Ok(Self {
+            weights,
+            rank: lora.rank,
+            scale: lora.alpha / lora.rank as f32,
+            active: true,
+            blocks,
+            places,
+        })
+    }
+
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    pub(crate) fn of(&self, layer: usize, which: Projection) -> Adapter {
+        self.blocks[layer][which as usize]
+    }
+
+    /// Sizes of `x·Aᵀ` for a product of `size`.
+    pub(crate) fn down(&self, size: Linear) -> Linear {
+        Linear {
+            outputs: self.rank,
+            ..size
+        }
+    }
+
+    /// Sizes of `x·Aᵀ·Bᵀ`.
+    pub(crate) fn up(&self, size: Linear) -> Linear {
+        Linear {
+            inputs: self.rank,
+            ..size
+        }
+    }
+}
+
+/// Adds `scale · B·A` to rows of a matrix, `b` being those rows of `B`.
+pub(crate) fn merge(matrix: &mut [f32], a: &[f32], b: &[f32], rank: usize, scale: f32) {
+    let inputs = a.len() / rank;
+    for (row, b) in matrix.chunks_exact_mut(inputs).zip(b.chunks_exact(rank)) {
+        for (factor, a) in b.iter().zip(a.chunks_exact(inputs)) {
+            let factor = factor * scale;
+            for (value, a) in row.iter_mut().zip(a) {
+                *value += factor * a;
+            }
+        }
+    }
+}

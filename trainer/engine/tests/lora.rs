@@ -1,0 +1,236 @@
+//! Adapters: their gradients against candle's autograd of the merged weights, what they leave alone, and their way into checkpoints.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use engine::backend::Dtype;
+use engine::batch::Group;
+use engine::config::{Family, ModelConfig};
+use engine::load::{Tensor, Weights};
+use engine::model::{Lora, Model, Part};
+use engine::train::{score, step};
+use engine::worker::{AdamW, StepReport};
+use support::reference::Reference;
+use support::{Random, config, distance, groups, model_of, weights};
+
+const TEMPERATURE: f32 = 0.9;
+
+const LORA: Lora = Lora {
+    rank: 3,
+    alpha: 7.5,
+    seed: 5,
+};
+
+const ADAMW: AdamW = AdamW {
+    lr: 1e-2,
+    beta1: 0.9,
+    beta2: 0.999,
+    eps: 1e-8,
+    weight_decay: 0.0,
+    clip_norm: f32::INFINITY,
+};
+
+struct Case {
+    config: ModelConfig,
+    weights: Weights,
+    groups: Vec<Group>,
+    dlogp: Vec<Vec<f32>>,
+}
+
+fn case(seed: u64, family: Family) -> Case {
+    let mut random = Random(seed);
+    let config = config(&mut random, family);
+    let weights = weights(&mut random, &config);
+    let groups = groups(&mut random, config.vocab_size, 3);
+    let completions = groups.iter().flat_map(|group| &group.completions);
+    let dlogp = completions
+        .map(|completion| completion.iter().map(|_| random.normal()).collect())
+        .collect();
+    Case {
+        config,
+        weights,
+        groups,
+        dlogp,
+    }
+}
+
+impl Case {
+    fn model(&self) -> Model {
+        let mut model = model_of(&self.config, &self.weights, 2, Dtype::F32);
+        model.attach(LORA).unwrap();
+        model
+    }
+
+    /// With a `B` that does something.
+    fn trained(&self) -> Model {
+        let mut model = self.model();
+        let mut random = Random(9);
+        for (name, shape) in model.trained_shapes() {
+            if name.ends_with("lora_B") {
+                let values = (0..shape.iter().product()).map(|_| 0.1 * random.normal());
+                let values: Vec<f32> = values.collect();
+                model.set_tensor(&name, Part::Weight, &values).unwrap();
+            }
+        }
+        model
+    }
+
+    fn step(&self, model: &mut Model) -> StepReport {
+        let dlogp = self.dlogp.clone();
+        let objective = Box::new(move |_: &[_]| Ok(dlogp));
+        step(model, &self.groups, TEMPERATURE, objective, &ADAMW).unwrap()
+    }
+
+    /// The weights of a model without adapters that is the same function.
+    fn merged(&self, model: &mut Model) -> Weights {
+        let shapes = self.config.tensor_shapes().into_iter();
+        let tensors = shapes.map(|(name, shape)| {
+            let data = model.merged(&name).unwrap();
+            (name, Tensor { shape, data })
+        });
+        Weights {
+            tensors: tensors.collect(),
+        }
+    }
+}
+
+fn bits(model: &mut Model) -> BTreeMap<String, Vec<u32>> {
+    let shapes = model.config().tensor_shapes();
+    shapes
+        .into_iter()
+        .map(|(name, _)| {
+            let values = model.tensor(&name, Part::Weight).unwrap();
+            (name, values.iter().map(|x| x.to_bits()).collect())
+        })
+        .collect()
+}
+
+/// `(out × in)` gradients of the parts of a projection, one below the other.
+fn stacked(gradients: &BTreeMap<String, Vec<f32>>, layer: &str, adapter: &str) -> Vec<f32> {
+    let parts: &[&str] = match adapter {
+        "self_attn.qkv_proj" => &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+        "mlp.gate_up_proj" => &["mlp.gate_proj", "mlp.up_proj"],
+        other => &[other],
+    };
+    let tensors = parts
+        .iter()
+        .map(|part| &gradients[&format!("{layer}.{part}.weight")]);
+    tensors.flatten().copied().collect()
+}
+
+#[test]
+fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
+    for seed in 300..312 {
+        let c = case(seed, Family::ALL[seed as usize % 4]);
+        let mut model = c.trained();
+        let adapters: BTreeMap<String, Vec<f32>> = model
+            .trained_shapes()
+            .into_iter()
+            .map(|(name, _)| (name.clone(), model.tensor(&name, Part::Weight).unwrap()))
+            .collect();
+        let merged = c.merged(&mut model);
+        let of_weights = Reference::new(&c.config, &merged)
+            .unwrap()
+            .gradients(&c.groups, f64::from(TEMPERATURE), &c.dlogp)
+            .unwrap();
+        c.step(&mut model);
+        let scale = LORA.alpha / LORA.rank as f32;
+        for (name, shape) in model.trained_shapes() {
+            let (matrix, part) = name.rsplit_once(".lora_").unwrap();
+            let mut place = matrix.splitn(4, '.');
+            let layer: Vec<&str> = place.by_ref().take(3).collect();
+            let whole = stacked(&of_weights, &layer.join("."), place.next().unwrap());
+            // W = … + s·B·A, so dA = s·Bᵀ·dW and dB = s·dW·Aᵀ.
+            let (a, b) = (
+                &adapters[&format!("{matrix}.lora_A")],
+                &adapters[&format!("{matrix}.lora_B")],
+            );
+            let (rank, inputs) = (LORA.rank, a.len() / LORA.rank);
+            let outputs = whole.len() / inputs;
+            let mut expected = vec![0.0f32; shape.iter().product()];
+            for o in 0..outputs {
+                for r in 0..rank {
+                    for i in 0..inputs {
+                        let dw = scale * whole[o * inputs + i];
+                        if part == "A" {
+                            expected[r * inputs + i] += b[o * rank + r] * dw;
+                        } else {
+                            expected[o * rank + r] += a[r * inputs + i] * dw;
+                        }
+                    }
+                }
+            }
+            let gradient = model.tensor(&name, Part::Gradient).unwrap();
+            let distance = distance(&gradient, &expected);
+            assert!(distance < 1e-4, "seed {seed}, {name}: {distance}");
+        }
+    }
+}
+
+#[test]
+fn adapters_change_nothing_before_the_first_update_and_weights_never_change() {
+    for family in [Family::Qwen2, Family::Gemma3] {
+        let c = case(320, family);
+        let mut plain = model_of(&c.config, &c.weights, 2, Dtype::F32);
+        let before = score(&mut plain, &c.groups, TEMPERATURE).unwrap();
+        let weights = bits(&mut plain);
+        let mut model = c.model();
+        assert_eq!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
+        for _ in 0..3 {
+            c.step(&mut model);
+        }
+        assert_ne!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
+        assert!(bits(&mut model) == weights);
+        let aside = model.without_adapters(|model| score(model, &c.groups, TEMPERATURE));
+        assert_eq!(aside.unwrap(), before);
+        assert_ne!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
+    }
+}
+
+#[test]
+fn merged_weights_are_the_same_function() {
+    for (seed, family) in (330..).zip(Family::ALL) {
+        let c = case(seed, family);
+        let mut model = c.trained();
+        let with = score(&mut model, &c.groups, TEMPERATURE).unwrap();
+        let merged = c.merged(&mut model);
+        let mut model = model_of(&c.config, &merged, 2, Dtype::F32);
+        let without = score(&mut model, &c.groups, TEMPERATURE).unwrap();
+        for (with, without) in with.iter().zip(&without) {
+            let difference = support::largest_difference(&with.logp, &without.logp);
+            assert!(difference < 1e-4, "{family:?}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn adapters_take_memory_for_themselves_alone() {
+    let c = case(340, Family::Llama);
+    let mut model = c.model();
+    let weights = 4 * c.config.parameters();
+    let adapters: usize = model
+        .trained_shapes()
+        .iter()
+        .map(|(_, shape)| shape.iter().product::<usize>())
+        .sum();
+    c.step(&mut model);
+    let beyond = model.bytes() - weights;
+    // Weights and adapters begin on cache lines.
+    assert!(beyond < 4 * 4 * adapters as u64 + 10_000, "{beyond}");
+    assert!(model.tensor("model.norm.weight", Part::Moment1).is_err());
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let c = case(350, Family::Llama);
+    let mut model = model_of(&c.config, &c.weights, 1, Dtype::F32);
+    let refused = |model: &mut Model, lora| model.attach(lora).unwrap_err().to_string();
+    assert!(refused(&mut model, Lora { rank: 0, ..LORA }).contains("rank"));
+    let alpha = f32::NAN;
+    assert!(refused(&mut model, Lora { alpha, ..LORA }).contains("alpha"));
+    model.attach(LORA).unwrap();
+    assert!(refused(&mut model, LORA).contains("once"));
+}

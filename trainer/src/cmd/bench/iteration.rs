@@ -1,0 +1,55 @@
+//! A whole iteration: sampling, then an update on what was sampled.
+
+use std::time::Instant;
+
+use engine::{Engine, Group};
+
+use super::rollout::{check, draw, requests};
+use super::train::update;
+use super::{Figures, Options};
+
+/// Sampling, and an update's forward and backward pass: multiply and add, once and three times a weight and token.
+const FLOP_PER_WEIGHT: f64 = 2.0 + 6.0;
+/// Iterations after the first, which plans and touches the memory.
+const ITERATIONS: usize = 2;
+
+pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
+    iterate(engine, options)?;
+    let started = Instant::now();
+    for _ in 0..ITERATIONS {
+        iterate(engine, options)?;
+    }
+    let seconds = started.elapsed().as_secs_f64() / ITERATIONS as f64;
+    // What an iteration asks of the memory depends on its number of sampling steps; `rollout` and `train` say it of each part.
+    Ok(Figures::of(
+        "an iteration",
+        engine,
+        options,
+        seconds,
+        FLOP_PER_WEIGHT,
+        0.0,
+    ))
+}
+
+fn iterate(engine: &Engine, options: &Options) -> anyhow::Result<()> {
+    let requests = requests(engine, options);
+    let prompts: Vec<_> = requests
+        .iter()
+        .map(|request| request.prompt.clone())
+        .collect();
+    let drawn = draw(engine, requests)?;
+    check(&drawn, options)?;
+    let mut groups: Vec<Group> = prompts
+        .into_iter()
+        .map(|prompt| Group {
+            prompt,
+            completions: Vec::new(),
+        })
+        .collect();
+    for completion in drawn {
+        groups[completion.request]
+            .completions
+            .push(completion.tokens);
+    }
+    update(engine, groups)
+}
