@@ -86,25 +86,27 @@ at_level! {
     fn backward(x: &mut [f32], dy: &[f32], width: usize, activation: Activation) = backward_body
 }
 
+/// d/da and d/db of activation(a) · b, times dy.
+#[inline(always)]
+fn gradients<L: Lanes, C: Curve>(a: L, b: L, dy: L) -> (L, L) {
+    let (slope, value) = C::at(a);
+    (dy.mul(b).mul(slope), dy.mul(value))
+}
+
 #[inline(always)]
 fn backward_of<L: Lanes, C: Curve>(x: &mut [f32], dy: &[f32], width: usize) {
-    // d/da and d/db of activation(a) · b, times dy.
-    let gradient = |a: L, b: L, dy: L| {
-        let (slope, value) = C::at(a);
-        (dy.mul(b).mul(slope), dy.mul(value))
-    };
     for (x, dy) in x.chunks_exact_mut(2 * width).zip(dy.chunks_exact(width)) {
         let (a, b) = x.split_at_mut(width);
         let (a, a_rest) = a.as_chunks_mut::<LANES>();
         let (b, b_rest) = b.as_chunks_mut::<LANES>();
         let (dy, dy_rest) = dy.as_chunks::<LANES>();
         for ((a, b), dy) in a.iter_mut().zip(b).zip(dy) {
-            let (da, db) = gradient(L::get(a), L::get(b), L::get(dy));
+            let (da, db) = gradients::<L, C>(L::get(a), L::get(b), L::get(dy));
             da.put(a);
             db.put(b);
         }
         for ((a, b), dy) in a_rest.iter_mut().zip(b_rest).zip(dy_rest) {
-            let (da, db) = gradient(L::splat(*a), L::splat(*b), L::splat(*dy));
+            let (da, db) = gradients::<L, C>(L::splat(*a), L::splat(*b), L::splat(*dy));
             *a = da.array()[0];
             *b = db.array()[0];
         }

@@ -167,25 +167,26 @@ fn row_gradient_body<L: Lanes>(
     factor: f32,
     soft_cap: Option<f32>,
 ) {
-    let (scale, shift, factor) = (
-        L::splat(inverse_temperature),
-        L::splat(-max),
-        L::splat(factor),
-    );
-    let inverse_cap = L::splat(soft_cap.map_or(0.0, |cap| 1.0 / cap));
-    let gradient = |x: L| {
-        let weight = x.fma(scale, shift).exp().mul(factor);
-        let share = x.mul(inverse_cap);
-        weight.mul(L::splat(1.0).sub(share.mul(share)))
-    };
+    let inverse_cap = soft_cap.map_or(0.0, |cap| 1.0 / cap);
+    let numbers = [inverse_temperature, -max, factor, inverse_cap];
     let (chunks, rest) = row.as_chunks_mut::<LANES>();
     for x in chunks {
-        gradient(L::get(x)).put(x);
+        gradient(L::get(x), numbers).put(x);
     }
     for x in rest {
-        *x = gradient(L::splat(*x)).array()[0];
+        *x = gradient(L::splat(*x), numbers).array()[0];
     }
 }
+
+// A function, not a closure: that would not be compiled for the processor's instructions.
+#[inline(always)]
+fn gradient<L: Lanes>(x: L, [scale, shift, factor, inverse_cap]: [f32; 4]) -> L {
+    let weight = x.fma(L::splat(scale), L::splat(shift)).exp();
+    let share = x.mul(L::splat(inverse_cap));
+    let slope = L::splat(1.0).sub(share.mul(share));
+    weight.mul(L::splat(factor)).mul(slope)
+}
+
 at_level! {
     /// Replaces logits by `factor · exp(z − max)`, and by the slope of the cap that they went through.
     fn row_gradient(row: &mut [f32], inverse_temperature: f32, max: f32, factor: f32, soft_cap: Option<f32>) = row_gradient_body
