@@ -225,6 +225,11 @@ pub enum LrSchedule {
     Cosine,
 }
 
+impl LrSchedule {
+    /// As recipes name them.
+    pub const NAMES: [&str; 3] = ["constant", "linear", "cosine"];
+}
+
 /// `[lora]`: train low-rank adapters beside the matrices of the blocks (Hu et al. 2021), instead of all weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

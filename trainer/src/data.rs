@@ -9,7 +9,7 @@ use datasets::{Dataset, DatasetError, Task, Template};
 use engine::EngineError;
 
 use crate::config;
-use crate::policy::Policy;
+use crate::policy::Reader;
 
 pub use schedule::{Phase, Schedule, Slot};
 
@@ -106,18 +106,18 @@ impl Asking {
     ///
     /// # Errors
     /// [`DataError::Tokens`].
-    pub fn prompt(&self, policy: &dyn Policy, task: &Arc<Task>) -> Result<Prompt, DataError> {
+    pub fn prompt(&self, reader: &dyn Reader, task: &Arc<Task>) -> Result<Prompt, DataError> {
         let failed = |source| DataError::Tokens {
             task: task.id.clone(),
             source,
         };
         let mut text = self.template.render(task);
         if self.chat {
-            text = policy
+            text = reader
                 .chat_prompt(&[("user".to_owned(), text)])
                 .map_err(failed)?;
         }
-        let mut tokens = policy.encode(&text, true).map_err(failed)?;
+        let mut tokens = reader.encode(&text, true).map_err(failed)?;
         // Some chat templates write the BOS token that the tokenizer adds too.
         if self.chat && tokens.len() > 1 && tokens[0] == tokens[1] {
             tokens.remove(0);
@@ -135,14 +135,14 @@ impl Asking {
     /// [`DataError::Tokens`].
     pub fn prompts(
         &self,
-        policy: &dyn Policy,
+        reader: &dyn Reader,
         tasks: Vec<Task>,
         limit: usize,
     ) -> Result<(Vec<Arc<Prompt>>, usize), DataError> {
         let all = tasks.len();
         let mut prompts = Vec::with_capacity(all);
         for task in tasks {
-            let prompt = self.prompt(policy, &Arc::new(task))?;
+            let prompt = self.prompt(reader, &Arc::new(task))?;
             if (1..=limit).contains(&prompt.tokens.len()) {
                 prompts.push(Arc::new(prompt));
             }
@@ -193,18 +193,18 @@ impl Prompts {
     pub fn new(
         config: &config::Config,
         dataset: Dataset,
-        policy: &dyn Policy,
+        reader: &dyn Reader,
     ) -> Result<Self, DataError> {
         let asking = Asking::new(&config.data)?;
         let overlap = datasets::overlap(&dataset);
-        let room = |max_tokens: usize| policy.context().saturating_sub(max_tokens);
+        let room = |max_tokens: usize| reader.context().saturating_sub(max_tokens);
         let limit = config
             .data
             .max_prompt_tokens
             .min(room(config.sampling.max_tokens));
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
-        let (train, left_out) = asking.prompts(policy, dataset.train, limit)?;
-        let (eval, eval_left_out) = asking.prompts(policy, dataset.eval, eval_limit)?;
+        let (train, left_out) = asking.prompts(reader, dataset.train, limit)?;
+        let (eval, eval_left_out) = asking.prompts(reader, dataset.eval, eval_limit)?;
         if train.is_empty() {
             return Err(DataError::Nothing {
                 dataset: dataset.name,

@@ -1,15 +1,29 @@
 //! What the trainer needs of a model: the engine has it, and so do the small exact policies of the tests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
+use engine::config::ModelConfig;
+use engine::text::Text;
 use engine::{
     AdamW, Completion, Engine, EngineError, GenerateRequest, Group, Objective, Objectives, Sketch,
     StepReport, TokenStats,
 };
 
+/// The text side of a model: what prompts are made with.
+pub trait Reader: Send + Sync {
+    /// As [`Engine::encode`].
+    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError>;
+
+    /// As [`Engine::chat_prompt`].
+    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError>;
+
+    /// Longest sequence, in tokens.
+    fn context(&self) -> usize;
+}
+
 /// A model that can be sampled from and trained. The methods block; see [`Engine`] for what each promises.
-pub trait Policy: Send + Sync {
+pub trait Policy: Reader {
     /// As [`Engine::generate`].
     fn generate(
         &self,
@@ -46,17 +60,51 @@ pub trait Policy: Send + Sync {
     /// As [`Engine::load_state`].
     fn load_state(&self, file: PathBuf) -> Result<(), EngineError>;
 
-    /// As [`Engine::encode`].
-    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError>;
-
-    /// As [`Engine::chat_prompt`].
-    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError>;
-
     /// As [`Engine::stop_tokens`].
     fn stop_tokens(&self) -> Vec<u32>;
+}
 
-    /// Longest sequence, in tokens.
-    fn context(&self) -> usize;
+impl Reader for Engine {
+    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
+        Engine::encode(self, text, special)
+    }
+
+    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
+        Engine::chat_prompt(self, messages)
+    }
+
+    fn context(&self) -> usize {
+        self.info().context
+    }
+}
+
+/// The text side of a model whose weights are not loaded.
+pub struct Unloaded {
+    /// Sizes and flags.
+    pub config: ModelConfig,
+    text: Text,
+}
+
+impl Unloaded {
+    /// Reads a model's files but for its weights.
+    pub fn open(model: &Path) -> Result<Self, EngineError> {
+        let (config, text) = engine::load::text(model)?;
+        Ok(Self { config, text })
+    }
+}
+
+impl Reader for Unloaded {
+    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
+        self.text.encode(text, special)
+    }
+
+    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
+        self.text.chat_prompt(messages)
+    }
+
+    fn context(&self) -> usize {
+        self.config.max_position_embeddings
+    }
 }
 
 impl Policy for Engine {
@@ -103,19 +151,7 @@ impl Policy for Engine {
         Engine::load_state(self, file)
     }
 
-    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
-        Engine::encode(self, text, special)
-    }
-
-    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
-        Engine::chat_prompt(self, messages)
-    }
-
     fn stop_tokens(&self) -> Vec<u32> {
         Engine::stop_tokens(self)
-    }
-
-    fn context(&self) -> usize {
-        self.info().context
     }
 }

@@ -71,6 +71,26 @@ pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
     }
 }
 
+/// Configuration and text side of such a model, without its weights.
+pub fn text(path: &Path) -> Result<(ModelConfig, Text), EngineError> {
+    match files(path)? {
+        Files::Folder => {
+            let config = folder_config(path)?;
+            let text = Text::from_folder(path, &config)?;
+            Ok((config, text))
+        }
+        Files::Gguf(file) => {
+            let load = || {
+                let mut gguf = Gguf::open(&file)?;
+                let config = llama_cpp::config(&mut gguf)?;
+                let text = Text::from_gguf(&gguf, &config)?;
+                Ok((config, text))
+            };
+            load().map_err(|reason| wrong(&file, reason))
+        }
+    }
+}
+
 /// What a model's path holds.
 enum Files {
     /// A Hugging Face folder.

@@ -285,10 +285,7 @@ impl Engine {
 
     /// Token ids of a text. `special` adds what the tokenizer's post-processor adds (a BOS token, where the model has one) and reads special tokens written in the text.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
-        let tokenizer = &self.shared.text.tokenizer;
-        tokenizer
-            .encode(text, special)
-            .map_err(EngineError::Request)
+        self.shared.text.encode(text, special)
     }
 
     /// Text of token ids, special tokens left out.
@@ -299,12 +296,7 @@ impl Engine {
 
     /// The model's chat template over `(role, content)` messages, with the generation prompt; an error where the model has no template.
     pub fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
-        let template = self.shared.text.template.as_ref().ok_or_else(|| {
-            EngineError::Request(
-                "the model has no chat template, so it is not a chat model; give it plain prompts, or take its instruction-tuned sibling".into(),
-            )
-        })?;
-        template.render(messages).map_err(EngineError::Request)
+        self.shared.text.chat_prompt(messages)
     }
 
     /// The model's own end-of-text tokens.

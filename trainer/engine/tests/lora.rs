@@ -7,12 +7,13 @@ mod support;
 use std::collections::BTreeMap;
 
 use engine::backend::Dtype;
-use engine::batch::Group;
+use engine::batch::{Group, TokenStats};
 use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
 use engine::model::{Lora, Model, Part};
 use engine::train::{score, step};
 use engine::worker::{AdamW, StepReport};
+use engine::{Engine, EngineOptions};
 use support::reference::Reference;
 use support::{Random, config, distance, groups, model_of, weights};
 
@@ -233,4 +234,57 @@ fn settings_out_of_range_are_refused() {
     assert!(refused(&mut model, Lora { alpha, ..LORA }).contains("alpha"));
     model.attach(LORA).unwrap();
     assert!(refused(&mut model, LORA).contains("once"));
+}
+
+#[test]
+fn training_goes_on_from_a_state_of_adapters() {
+    let mut random = Random(360);
+    let config = ModelConfig {
+        vocab_size: 300,
+        ..config(&mut random, Family::Qwen2)
+    };
+    let groups = groups(&mut random, 300, 2);
+    let open = |lora| {
+        let options = EngineOptions {
+            threads: Some(1),
+            lora,
+            ..EngineOptions::default()
+        };
+        Engine::random(config.clone(), 7, options).unwrap()
+    };
+    let step = |engine: &Engine| {
+        let objective = Box::new(|stats: &[TokenStats]| {
+            Ok(stats.iter().map(|s| vec![-0.1; s.logp.len()]).collect())
+        });
+        engine
+            .step(groups.clone(), TEMPERATURE, objective, ADAMW)
+            .unwrap();
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state");
+    let first = open(Some(LORA));
+    step(&first);
+    first.save_state(file.clone()).unwrap();
+    step(&first);
+    // Adapters that begin elsewhere: all of them come from the file.
+    let second = open(Some(Lora { seed: 6, ..LORA }));
+    second.load_state(file.clone()).unwrap();
+    step(&second);
+    let score = |engine: &Engine| engine.score(groups.clone(), TEMPERATURE).unwrap();
+    assert_eq!(score(&first), score(&second));
+    // The base is the model that was loaded, and is not trained.
+    let base = first.base().unwrap();
+    assert_eq!(score(&base), score(&open(None)));
+    assert_ne!(score(&base), score(&first));
+    let objective = Box::new(|_: &[TokenStats]| Ok(Vec::new()));
+    let refused = base.step(groups.clone(), TEMPERATURE, objective, ADAMW);
+    assert!(refused.unwrap_err().to_string().contains("reference"));
+    assert!(open(None).base().is_none());
+    // A state of adapters fits no model without them, nor one of another rank.
+    assert!(open(None).load_state(file.clone()).is_err());
+    assert!(
+        open(Some(Lora { rank: 2, ..LORA }))
+            .load_state(file)
+            .is_err()
+    );
 }

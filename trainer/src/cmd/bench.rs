@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::Subcommand;
 use engine::config::{ModelConfig, known, known_names};
-use engine::{Engine, EngineOptions, Lora, ModelInfo};
+use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
 use serde::Serialize;
 
 use super::args::{DeviceArgs, model_path, positive};
@@ -113,9 +113,28 @@ struct Figures {
     copy_percent: Option<f64>,
     /// Most memory that the process has held at once; `None` where the system does not say.
     peak_bytes: Option<u64>,
+    /// What `rapid train --dry-run` would have said of the engine's part of it.
+    planned_bytes: u64,
 }
 
 impl Options {
+    /// What the engine plans for this work.
+    fn planned(&self, what: &What, options: &EngineOptions) -> anyhow::Result<u64> {
+        let config = match &self.random_weights {
+            None => engine::load::config(&model_path(&self.model)?)?,
+            Some(name) => configuration(name)?,
+        };
+        let prompts = |wanted: bool| if wanted { self.prompts } else { 0 };
+        let demand = Demand {
+            prompt_tokens: self.prompt_tokens,
+            max_tokens: self.tokens,
+            samples: self.samples,
+            drawn_prompts: prompts(!matches!(what, What::Train(_))),
+            update_prompts: prompts(!matches!(what, What::Rollout(_))),
+        };
+        Ok(Footprint::new(&config, options, &demand).peak())
+    }
+
     /// Length of each completion, in the order of prompts and samples.
     fn lengths(&self) -> Vec<usize> {
         let count = self.prompts * self.samples;
@@ -127,16 +146,19 @@ impl Options {
             .collect()
     }
 
-    fn open(&self) -> anyhow::Result<Engine> {
-        let options = EngineOptions {
+    fn engine_options(&self) -> anyhow::Result<EngineOptions> {
+        Ok(EngineOptions {
             lora: self.lora.map(|rank| Lora {
                 rank,
                 alpha: 32.0,
                 seed: 0,
             }),
-            activation_bytes: self.activations_mib.map(|mib| mib << 20),
+            activation_bytes: self.activations_mib.map(|mib| mib.saturating_mul(1 << 20)),
             ..self.device.options()?
-        };
+        })
+    }
+
+    fn open(&self, options: EngineOptions) -> anyhow::Result<Engine> {
         Ok(match &self.random_weights {
             None => Engine::open(&model_path(&self.model)?, options)?,
             Some(name) => Engine::random(configuration(name)?, 0, options)?,
@@ -168,9 +190,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     // Before the model takes its memory and its threads.
     let limits = limits::measure(&options.device)?;
-    let engine = options.open()?;
+    let engine_options = options.engine_options()?;
+    let planned_bytes = options.planned(&args.what, &engine_options)?;
+    let engine = options.open(engine_options)?;
     let mut figures = measure(&engine, options)?;
     figures.peak_bytes = peak();
+    figures.planned_bytes = planned_bytes;
     if let Some(limits) = limits {
         figures.gemm_gflop_per_s = Some(limits.gflop_per_s);
         figures.gemm_percent = Some(100.0 * figures.gflop_per_s / limits.gflop_per_s);
@@ -220,6 +245,7 @@ impl Figures {
             copy_gbyte_per_s: None,
             copy_percent: None,
             peak_bytes: None,
+            planned_bytes: 0,
         }
     }
 

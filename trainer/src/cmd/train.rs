@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use trainer::config::{self, Config};
-use trainer::data;
-use trainer::run::{self, Ended, Launch, Plan, Progress, Target};
+use trainer::data::{self, Prompts};
+use trainer::policy::Unloaded;
+use trainer::run::{self, Ended, Launch, Plan, Progress, Taken, Target};
 use trainer::stop::Stop;
 
 /// Train a model by reinforcement learning on a verifier's rewards
@@ -126,12 +127,16 @@ fn plan(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<()> {
             .count(),
         None => dataset.train.len(),
     };
-    let parameters = run::locate_model(&config.model)
-        .ok()
-        .map(|path| engine::load::config(&path))
-        .transpose()?
-        .map(|model| model.parameters());
-    let plan = Plan::new(config, things, dataset.eval.len(), parameters);
+    let eval = dataset.eval.len();
+    let model = match run::locate_model(&config.model) {
+        Err(_) => None,
+        Ok(path) => {
+            let model = Unloaded::open(&path)?;
+            let prompts = Prompts::new(config, dataset, &model)?;
+            Some(Taken::new(config, &model.config, &prompts)?)
+        }
+    };
+    let plan = Plan::new(config, things, eval, model);
     super::print(&format!("{}\n{plan}\n", config.to_toml().trim_end()))
 }
 

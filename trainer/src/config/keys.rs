@@ -220,7 +220,8 @@ fn unknown_section(origin: &str, section: &str) -> ConfigError {
     }
 }
 
-fn sections() -> Vec<&'static str> {
+/// Every section, in the order of [`super::Config`].
+pub(super) fn sections() -> Vec<&'static str> {
     let mut names: Vec<_> = KEYS.iter().map(|(section, _, _)| *section).collect();
     names.dedup();
     names

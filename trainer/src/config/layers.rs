@@ -4,7 +4,8 @@ use toml::{Table, Value};
 
 use super::keys::{self, Kind};
 use super::{
-    Baseline, Config, ConfigError, Factor, LengthNorm, Preset, presets, recipes, validate,
+    Baseline, Config, ConfigError, Factor, LengthNorm, LrSchedule, Preset, presets, recipes,
+    validate,
 };
 
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top.
@@ -82,21 +83,17 @@ fn put(table: &mut Table, section: &str, key: &str, value: Value) {
 }
 
 fn resolve(mut table: Table) -> Result<Config, ConfigError> {
-    for section in [
-        "model",
-        "data",
-        "algorithm",
-        "sampling",
-        "optimiser",
-        "run",
-        "eval",
-        "reward",
-        "verifier",
-        "engine",
-    ] {
+    for section in keys::sections() {
         table
             .entry(section)
             .or_insert_with(|| Value::Table(Table::new()));
+    }
+    if let Some(name) = section(&mut table, "optimiser")
+        .and_then(|optimiser| optimiser.get("schedule"))
+        .and_then(Value::as_str)
+        && !LrSchedule::NAMES.contains(&name)
+    {
+        return Err(no_such("optimiser.schedule", name, &LrSchedule::NAMES));
     }
     let preset =
         section(&mut table, "algorithm").map_or(Ok(Preset::default()), resolve_algorithm)?;

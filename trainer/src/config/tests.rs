@@ -200,7 +200,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         refusal(with(
             "[optimiser]\nlearning_rate = 1e-5\nlr = 1e-5\n[sampling]\ntemprature = 1.0\n"
         )),
-        "my.toml: there is no key `optimiser.learning_rate`; the section [optimiser] has lr, beta1, beta2, eps, weight_decay, clip_norm"
+        "my.toml: there is no key `optimiser.learning_rate`; the section [optimiser] has lr, schedule, warmup, final_lr, beta1, beta2, eps, weight_decay, clip_norm"
     );
     assert_eq!(
         refusal(with("[sampling]\ntemprature = 1.0\n")),
@@ -235,6 +235,12 @@ fn eta_alone_may_be_infinite_and_comes_back_from_the_saved_configuration() {
         ("algorithm.eta=nan", "a number, or inf for none"),
         ("algorithm.eta=-inf", "a cap below 1"),
         ("optimiser.lr=inf", "it takes a number, not inf"),
+        (
+            "optimiser.schedule=cosin",
+            "this version has no `cosin`; it has constant, linear, cosine",
+        ),
+        ("optimiser.final_lr=1.5", "1.5 is out of its range"),
+        ("lora.alpha=0", "0 is out of its range"),
     ] {
         let error = refusal(set(&[setting]));
         assert!(error.contains(says), "{setting}: {error}");

@@ -1,9 +1,13 @@
 //! What a recipe would do, before it does it.
 
 use std::fmt;
+use std::sync::Arc;
 
-use crate::config::Config;
-use crate::data::Schedule;
+use engine::config::ModelConfig;
+use engine::{Demand, Footprint};
+
+use crate::config::{Config, ConfigError};
+use crate::data::{Prompt, Prompts, Schedule};
 
 /// The sizes of a run; `Display` writes them for a person.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,37 +37,82 @@ pub struct Plan {
     /// Checkpoints that stand on disk at once, at most: the newest and the best.
     pub checkpoints: usize,
     /// What the model takes; `None` where it is not on this machine.
-    pub model: Option<Footprint>,
+    pub model: Option<Taken>,
 }
 
-/// Bytes that a model takes in training.
+/// What a model takes in training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Footprint {
+pub struct Taken {
     /// Number of weights.
     pub parameters: u64,
-    /// Weights, gradient and two moments in memory, and the reference model's weights where there is one.
-    pub memory: u64,
-    /// One checkpoint on disk: the weights, and once more with their moments.
+    /// Bytes of memory, completions being as long as they may be.
+    pub memory: Footprint,
+    /// Bytes of the reference model's weights, where it is another copy.
+    pub reference: u64,
+    /// Bytes of one checkpoint on disk: the weights, and what is trained once more with its moments.
     pub checkpoint: u64,
 }
 
-impl Footprint {
-    /// Of so many weights, all in f32.
-    #[must_use]
-    pub fn new(config: &Config, parameters: u64) -> Self {
-        let copies = 4 + u64::from(config.algorithm.kl > 0.0);
-        Self {
+/// Bytes of the program itself: its code, a tokenizer, prompts, connections.
+const PROGRAM: u64 = 100 << 20;
+
+impl Taken {
+    /// By a model on the prompts of its tasks.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn new(
+        config: &Config,
+        model: &ModelConfig,
+        prompts: &Prompts,
+    ) -> Result<Self, ConfigError> {
+        let longest = |prompts: &[Arc<Prompt>]| {
+            let lengths = prompts.iter().map(|prompt| prompt.tokens.len());
+            lengths.max().unwrap_or(0)
+        };
+        let options = config.engine_options()?;
+        let training = Demand {
+            prompt_tokens: longest(&prompts.train),
+            max_tokens: config.sampling.max_tokens,
+            samples: config.algorithm.group_size,
+            drawn_prompts: config.prompts_per_phase(),
+            update_prompts: config.prompts_per_update(),
+        };
+        let evaluation = Demand {
+            prompt_tokens: longest(&prompts.eval),
+            max_tokens: config.eval.max_tokens.unwrap_or(training.max_tokens),
+            samples: config.eval.samples,
+            drawn_prompts: prompts.eval.len(),
+            update_prompts: 0,
+        };
+        let [training, evaluation] =
+            [training, evaluation].map(|demand| Footprint::new(model, &options, &demand));
+        let parameters = model.parameters();
+        let trained = training.optimiser / 12;
+        let second = config.algorithm.kl > 0.0 && options.lora.is_none();
+        Ok(Self {
             parameters,
-            memory: 4 * copies * parameters,
-            checkpoint: 4 * (1 + 3) * parameters,
-        }
+            memory: Footprint {
+                cache: training.cache.max(evaluation.cache),
+                work: training.work.max(evaluation.work),
+                ..training
+            },
+            reference: if second { training.weights } else { 0 },
+            checkpoint: 4 * (parameters + 3 * trained),
+        })
+    }
+
+    /// The most memory that the run takes at once.
+    #[must_use]
+    pub fn peak(&self) -> u64 {
+        PROGRAM + self.memory.peak() + self.reference
     }
 }
 
 impl Plan {
-    /// The plan of a recipe over a data set of this size, with a model of so many weights.
+    /// The plan of a recipe over a data set of this size, with what its model takes.
     #[must_use]
-    pub fn new(config: &Config, tasks: usize, eval_tasks: usize, parameters: Option<u64>) -> Self {
+    pub fn new(config: &Config, tasks: usize, eval_tasks: usize, model: Option<Taken>) -> Self {
         let schedule = Schedule::new(config, tasks);
         let completions = schedule.prompts() * config.algorithm.group_size;
         let updates = schedule.updates();
@@ -85,7 +134,7 @@ impl Plan {
             eval_completions: eval_tasks * config.eval.samples,
             redrawn: completions * config.algorithm.dynamic_sampling,
             checkpoints: config.run.keep + usize::from(config.eval.samples > 0),
-            model: parameters.map(|parameters| Footprint::new(config, parameters)),
+            model,
         }
     }
 }
@@ -144,11 +193,15 @@ impl fmt::Display for Plan {
             );
         };
         let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+        let memory = model.memory;
         writeln!(
             f,
-            "memory: {} for the {:.0} M weights, their gradient and moments; activations and key/value cache besides",
-            gb(model.memory),
-            model.parameters as f64 / 1e6
+            "memory: {} at most, {} of it for the {:.0} M weights, {} for gradient and moments, and {} for keys and values or, in their place, kept activations",
+            gb(model.peak()),
+            gb(memory.weights + model.reference),
+            model.parameters as f64 / 1e6,
+            gb(memory.optimiser),
+            gb(memory.cache.max(memory.kept))
         )?;
         write!(
             f,

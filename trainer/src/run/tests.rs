@@ -512,7 +512,19 @@ fn a_continued_run_keeps_what_its_numbers_rest_on() {
 #[test]
 fn a_plan_counts_what_the_run_will_do() {
     let config = config("http://127.0.0.1:1", &["run.epochs=3", "eval.every=4"]);
-    let plan = Plan::new(&config, 11, 5, Some(100_000_000));
+    let model = Taken {
+        parameters: 100_000_000,
+        memory: engine::Footprint {
+            weights: 400_000_000,
+            optimiser: 1_200_000_000,
+            work: 100_000_000,
+            cache: 300_000_000,
+            kept: 700_000_000,
+        },
+        reference: 0,
+        checkpoint: 1_600_000_000,
+    };
+    let plan = Plan::new(&config, 11, 5, Some(model));
     // 33 prompts: 9 updates of 4 prompts, the last of 1; 3 phases of 3 updates.
     assert_eq!(
         (
@@ -529,7 +541,7 @@ fn a_plan_counts_what_the_run_will_do() {
     9 updates on 16 completions each
     132 completions in all, at most 528 tokens
     4 evaluations of 20 completions
-    memory: 1.6 GB for the 100 M weights, their gradient and moments; activations and key/value cache besides
+    memory: 2.5 GB at most, 0.4 GB of it for the 100 M weights, 1.2 GB for gradient and moments, and 0.7 GB for keys and values or, in their place, kept activations
     disk: at most 2 checkpoints at once, 1.6 GB each
     ");
     assert!(

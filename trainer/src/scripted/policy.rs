@@ -10,7 +10,7 @@ use engine::{
     StepReport, TokenStats,
 };
 
-use crate::policy::Policy;
+use crate::policy::{Policy, Reader};
 
 const ROWS: usize = 8;
 const POSITIONS: usize = 4;
@@ -251,6 +251,12 @@ impl Policy for Toy {
         Ok(())
     }
 
+    fn stop_tokens(&self) -> Vec<u32> {
+        vec![END]
+    }
+}
+
+impl Reader for Toy {
     fn encode(&self, text: &str, _special: bool) -> Result<Vec<u32>, EngineError> {
         Ok(text.bytes().map(u32::from).collect())
     }
@@ -260,10 +266,6 @@ impl Policy for Toy {
             .iter()
             .map(|(role, content)| format!("<{role}>{content}"))
             .collect())
-    }
-
-    fn stop_tokens(&self) -> Vec<u32> {
-        vec![END]
     }
 
     fn context(&self) -> usize {

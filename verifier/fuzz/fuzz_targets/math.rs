@@ -1,4 +1,4 @@
-//! Two answers made of what answers are made of, compared both ways.
+//! Two answers made of what answers are made of, compared both ways; no comparison may take longer than [`LIMIT`].
 //!
 //! ```sh
 //! cargo install cargo-fuzz
@@ -6,7 +6,10 @@
 //! ```
 #![no_main]
 
+use std::time::Duration;
+
 use libfuzzer_sys::fuzz_target;
+use rustix::time::{ClockId, clock_gettime};
 use verifier::grade::math::{Comparison, Policy, Settings, compare, grade};
 
 /// Where one answer ends and the other begins.
@@ -21,6 +24,22 @@ const PIECES: &[&str] = &[
     "\\div", "}{", "^{", "_{", "½", "√", "π", "\\boxed{", "million", "dollars", "\\choose", "\\approx", "\\emptyset", "_8", "PM",
 ];
 
+/// Processor time of one comparison: instrumented code takes several times as long as what is released, whose limit is 20 ms.
+const LIMIT: Duration = Duration::from_millis(100);
+
+fn processor_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+fn in_time<T>(work: impl Fn() -> T) -> T {
+    let began = processor_time();
+    let result = work();
+    let taken = processor_time() - began;
+    assert!(taken <= LIMIT, "a comparison took {taken:?}");
+    result
+}
+
 fn text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| PIECES[usize::from(*byte) % PIECES.len()]).collect()
 }
@@ -28,13 +47,13 @@ fn text(bytes: &[u8]) -> String {
 fuzz_target!(|bytes: &[u8]| {
     let middle = bytes.iter().position(|byte| *byte == NEXT).unwrap_or(bytes.len() / 2);
     let (right, given) = (text(&bytes[..middle]), text(&bytes[middle..]));
-    let one = compare(&right, &given, Policy::Lenient);
+    let one = in_time(|| compare(&right, &given, Policy::Lenient));
     assert_eq!(one, compare(&right, &given, Policy::Lenient), "a verdict is a function of the answers");
-    let other = compare(&right, &given, Policy::Standard);
+    let other = in_time(|| compare(&right, &given, Policy::Standard));
     assert!(
         !matches!(other, Comparison::Same(_)) || matches!(one, Comparison::Same(_)),
         "the standard policy accepts nothing that the lenient one refuses"
     );
-    let _ = compare(&right, &given, Policy::Strict);
-    let _ = grade(&right, &given, Settings::default());
+    in_time(|| compare(&right, &given, Policy::Strict));
+    in_time(|| grade(&right, &given, Settings::default()));
 });

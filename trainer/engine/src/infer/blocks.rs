@@ -103,6 +103,9 @@ mod tests {
     use super::*;
 
     proptest! {
+        // Some 100,000 operations in all.
+        #![proptest_config(ProptestConfig { cases: 2600, ..ProptestConfig::default() })]
+
         #[test]
         fn blocks_are_never_shared_and_all_come_back(
             total in 1usize..40,

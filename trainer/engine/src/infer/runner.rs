@@ -10,7 +10,9 @@ use crate::text::Tokenizer;
 use crate::worker::{Completion, GenerateRequest};
 
 /// Tokens of prompts that are computed in one step beside the running samples' own.
-const CHUNK: usize = 1024;
+pub(crate) const CHUNK: usize = 1024;
+/// Sequences generated at once unless set otherwise.
+pub(crate) const MAX_SEQUENCES: usize = 256;
 
 /// Limits of a generation.
 #[derive(Debug, Clone, Copy)]
@@ -166,11 +168,8 @@ fn reserve(
     let wanted = match limits.kv_tokens {
         Some(tokens) => tokens / BLOCK,
         None => {
-            let row_bytes = model.kv_row_bytes().max(1);
-            let most = crate::memory::total().unwrap_or(8 << 30) / 4 / (row_bytes * BLOCK as u64);
-            useful(sequences, limits.max_sequences)
-                .min(most as usize)
-                .max(least)
+            let most = most_cached_rows(model.kv_row_bytes()) as usize / BLOCK;
+            useful(sequences, limits.max_sequences).min(most).max(least)
         }
     };
     if wanted < least {
@@ -186,6 +185,11 @@ fn reserve(
     }
     model.reserve_kv(wanted * BLOCK)?;
     Ok(wanted)
+}
+
+/// Rows of a key/value cache of a quarter of the memory.
+pub(crate) fn most_cached_rows(row_bytes: u64) -> u64 {
+    crate::memory::total().unwrap_or(8 << 30) / 4 / row_bytes.max(1)
 }
 
 /// Blocks beyond which the requests have no use: the longest prompts and samples that can be there at once.

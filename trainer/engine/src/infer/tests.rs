@@ -125,7 +125,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
     #[test]
     fn every_sample_ends_whole_whatever_room_there_is(
         requests in prop::collection::vec((1usize..70, prop::collection::vec(1usize..60, 0..5)), 0..7),

@@ -65,20 +65,7 @@ impl Adapters {
         lora: Lora,
     ) -> Result<Self, EngineError> {
         lora.check().map_err(EngineError::Request)?;
-        let widths = Widths::new(config);
-        let mut places = Places::default();
-        let blocks: Vec<[Adapter; 4]> = (0..config.num_hidden_layers)
-            .map(|layer| {
-                Projection::ALL.map(|which| {
-                    let size = widths.projection(which, 0);
-                    let name = |part| format!("model.layers.{layer}.{}.lora_{part}", which.name());
-                    Adapter {
-                        a: places.put([(name("A"), vec![lora.rank, size.inputs])]),
-                        b: places.put([(name("B"), vec![size.outputs, lora.rank])]),
-                    }
-                })
-            })
-            .collect();
+        let (places, blocks) = lay_out(config, lora.rank);
         let weights = backend.allocate(Purpose::Weights, places.len)?;
         for (number, adapter) in blocks.iter().flatten().enumerate() {
             let a = adapter.a.of(weights);
@@ -127,6 +114,28 @@ impl Adapters {
             ..size
         }
     }
+}
+
+fn lay_out(config: &ModelConfig, rank: usize) -> (Places, Vec<[Adapter; 4]>) {
+    let widths = Widths::new(config);
+    let mut places = Places::default();
+    let blocks = (0..config.num_hidden_layers).map(|layer| {
+        Projection::ALL.map(|which| {
+            let size = widths.projection(which, 0);
+            let name = |part| format!("model.layers.{layer}.{}.lora_{part}", which.name());
+            Adapter {
+                a: places.put([(name("A"), vec![rank, size.inputs])]),
+                b: places.put([(name("B"), vec![size.outputs, rank])]),
+            }
+        })
+    });
+    let blocks = blocks.collect();
+    (places, blocks)
+}
+
+/// Elements of the adapters of a model.
+pub(crate) fn adapter_elements(config: &ModelConfig, rank: usize) -> usize {
+    lay_out(config, rank).0.len
 }
 
 /// Adds `scale · B·A` to rows of a matrix, `b` being those rows of `B`.

@@ -7,11 +7,12 @@ pub(crate) mod backward;
 pub(crate) mod decoder;
 pub(crate) mod forward;
 mod head;
-mod layout;
+pub(crate) mod layout;
 pub(crate) mod work;
 
 use self::adapters::Adapters;
 pub use self::adapters::Lora;
+pub(crate) use self::adapters::adapter_elements;
 use self::backward::Gradient;
 use self::decoder::{Constants, Decoder};
 use self::forward::Keys;
@@ -24,7 +25,7 @@ use crate::error::EngineError;
 use crate::load::Weights;
 
 /// Tokens of a training pack unless set otherwise.
-const PACK_TOKENS: usize = 2048;
+pub(crate) const PACK_TOKENS: usize = 2048;
 
 /// Elements that are read from the device at a time.
 const PIECE: usize = 1 << 20;
@@ -215,7 +216,7 @@ impl Model {
 
     /// Bytes of one row of the key/value store, over all layers.
     pub fn kv_row_bytes(&self) -> u64 {
-        (self.config.num_hidden_layers * 2 * self.decoder.widths.kv() * 4) as u64
+        kv_row_bytes(&self.config)
     }
 
     /// Makes the key/value store hold `rows` rows (one token each). What it held is lost unless the size stays.
@@ -525,6 +526,11 @@ impl Model {
     pub fn has_moments(&self) -> bool {
         self.optimiser.is_some()
     }
+}
+
+/// As [`Model::kv_row_bytes`].
+pub(crate) fn kv_row_bytes(config: &ModelConfig) -> u64 {
+    (config.num_hidden_layers * 2 * Widths::new(config).kv() * 4) as u64
 }
 
 fn named(places: &Places, name: &str) -> Result<Place, EngineError> {

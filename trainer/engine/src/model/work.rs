@@ -191,14 +191,9 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) fn plan(
-        backend: &mut dyn Backend,
-        w: Widths,
-        tokens: usize,
-        targets: usize,
-    ) -> Result<Self, EngineError> {
+    fn sizes(w: Widths, tokens: usize, targets: usize) -> [usize; 12] {
         let rows = w.head_rows();
-        let sizes = [
+        [
             tokens * w.hidden,
             tokens * w.hidden,
             Inside::len(w, tokens),
@@ -211,8 +206,21 @@ impl Work {
             rows * w.vocabulary,
             targets,
             targets,
-        ];
-        let (all, parts) = allocate(backend, sizes)?;
+        ]
+    }
+
+    /// Elements for so many tokens and targets.
+    pub(crate) fn elements(w: Widths, tokens: usize, targets: usize) -> usize {
+        Self::sizes(w, tokens, targets).iter().sum()
+    }
+
+    pub(crate) fn plan(
+        backend: &mut dyn Backend,
+        w: Widths,
+        tokens: usize,
+        targets: usize,
+    ) -> Result<Self, EngineError> {
+        let (all, parts) = allocate(backend, Self::sizes(w, tokens, targets))?;
         let [
             x,
             normed,
@@ -279,13 +287,9 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    pub(crate) fn plan(
-        backend: &mut dyn Backend,
-        w: Widths,
-        tokens: usize,
-    ) -> Result<Self, EngineError> {
+    fn sizes(w: Widths, tokens: usize) -> [usize; 11] {
         let rows = w.head_rows();
-        let sizes = [
+        [
             tokens * w.hidden,
             tokens * w.hidden,
             tokens * w.inner,
@@ -297,8 +301,20 @@ impl Back {
             w.hidden.max(w.head_dim),
             rows * w.hidden,
             rows * w.hidden,
-        ];
-        let (all, parts) = allocate(backend, sizes)?;
+        ]
+    }
+
+    /// Elements for so many tokens.
+    pub(crate) fn elements(w: Widths, tokens: usize) -> usize {
+        Self::sizes(w, tokens).iter().sum()
+    }
+
+    pub(crate) fn plan(
+        backend: &mut dyn Backend,
+        w: Widths,
+        tokens: usize,
+    ) -> Result<Self, EngineError> {
+        let (all, parts) = allocate(backend, Self::sizes(w, tokens))?;
         let [
             dx,
             dnormed,

@@ -114,6 +114,22 @@ impl Text {
         })
     }
 
+    /// Token ids of a text; see [`Engine::encode`](crate::Engine::encode).
+    pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
+        let encoded = self.tokenizer.encode(text, special);
+        encoded.map_err(EngineError::Request)
+    }
+
+    /// The chat template over messages; see [`Engine::chat_prompt`](crate::Engine::chat_prompt).
+    pub fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
+        let template = self.template.as_ref().ok_or_else(|| {
+            EngineError::Request(
+                "the model has no chat template, so it is not a chat model; give it plain prompts, or take its instruction-tuned sibling".into(),
+            )
+        })?;
+        template.render(messages).map_err(EngineError::Request)
+    }
+
     /// Files that make the same text side elsewhere: name → content.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.files.iter();

@@ -66,12 +66,13 @@ fn without_generation_tags(source: &str) -> String {
     while let Some(start) = rest.find("{%") {
         let (before, tag_on) = rest.split_at(start);
         result += before;
-        let Some(length) = tag_on.find("%}") else {
+        // Behind the opening, whose `%` does not close it.
+        let Some(length) = tag_on[2..].find("%}") else {
             rest = tag_on;
             break;
         };
-        let (tag, after) = tag_on.split_at(length + 2);
-        let words = tag[2..length].trim_matches(['-', '+', ' ', '\n', '\t']);
+        let (tag, after) = tag_on.split_at(length + 4);
+        let words = tag[2..length + 2].trim_matches(['-', '+', ' ', '\n', '\t']);
         match words {
             "generation" => result += &tag.replace("generation", "if true"),
             "endgeneration" => result += &tag.replace("endgeneration", "endif"),
@@ -189,6 +190,13 @@ mod tests {
     fn generation_tags_have_no_effect() {
         let source = "{% for m in messages %}{%- generation -%}  {{ m.content }}  {%- endgeneration -%}{% endfor %}";
         assert_eq!(render(source).unwrap(), " Hi there Hello<b> & 'c'");
+    }
+
+    #[test]
+    fn tags_that_are_none_are_refused_not_cut() {
+        for source in ["{%}", "a{%", "{%}generation%}", "{% generation", "{%%}"] {
+            assert!(render(source).is_err(), "{source}");
+        }
     }
 
     #[test]

@@ -28,9 +28,9 @@ struct Places {
 
 /// What is kept of each pack, and where.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Elements of the buffer.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     packs: Vec<Option<Places>>,
     layers: usize,
     widths: Widths,
@@ -40,7 +40,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Plans for packs of so many tokens. Packs beyond the budget are forwarded again when their gradients are computed: one after another, in one place, which is
     /// there whatever the budget.
-    pub(super) fn new(widths: Widths, layers: usize, tokens: &[usize], budget: u64) -> Self {
+    pub(crate) fn new(widths: Widths, layers: usize, tokens: &[usize], budget: u64) -> Self {
         let budget = usize::try_from(budget / 4).unwrap_or(usize::MAX);
         let inputs = |tokens: usize| (layers + 1) * stride(widths, tokens);
         let mut len = tokens.iter().copied().max().map_or(0, inputs);
@@ -120,7 +120,7 @@ fn stride(widths: Widths, tokens: usize) -> usize {
 }
 
 /// A third of the memory that weights, gradients and moments (`taken` bytes) leave.
-pub(super) fn default_budget(taken: u64) -> u64 {
+pub(crate) fn default_budget(taken: u64) -> u64 {
     crate::memory::total().map_or(UNKNOWN, |all| (all.saturating_sub(taken) / 3).min(MOST))
 }
 

@@ -2,7 +2,7 @@
 
 pub mod adamw;
 pub mod checkpoint;
-mod kept;
+pub(crate) mod kept;
 pub mod pack;
 pub mod projection;
 pub mod sketch;

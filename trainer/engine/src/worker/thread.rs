@@ -5,13 +5,10 @@ use std::sync::{Arc, mpsc};
 use super::{Completion, EngineOptions, GenerateRequest, ModelInfo};
 use crate::backend;
 use crate::error::EngineError;
-use crate::infer::runner::{self, Limits};
+use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
 use crate::load::Loaded;
 use crate::model::Model;
 use crate::text::Text;
-
-/// Sequences generated at once unless set otherwise.
-const MAX_SEQUENCES: usize = 256;
 
 /// A piece of work on the model; it sends its own reply.
 pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
