@@ -175,6 +175,7 @@ fn the_table_of_keys_is_that_of_the_types() {
         "engine.kv_tokens=1",
         "engine.pack_tokens=1",
         "engine.max_sequences=1",
+        "engine.activations_mib=1",
     ])
     .unwrap();
     let table: toml::Table = full.to_toml().parse().unwrap();

@@ -13,8 +13,8 @@ pub(super) type Real = FBig<HalfEven, 2>;
 /// Largest argument of a function of angles, and of an exponential.
 const MAX_ANGLE: f64 = 1e9;
 const MAX_POWER: f64 = 1e5;
-/// Numbers beyond 2 to plus or minus this are not computed with.
-const MAX_EXPONENT: isize = 1 << 40;
+/// Numbers beyond 2 to plus or minus this are not computed with: the exponential of a tiny number, which is nearly 1, is computed to as many bits. The largest exponential has room.
+const MAX_EXPONENT: isize = 1 << 18;
 
 thread_local! {
     /// Digits of π and of logarithms that one call leaves to the next. What is computed does not depend on them.
