@@ -497,7 +497,7 @@ impl Config {
     /// # Errors
     /// Where `engine.device` names no device, or `engine.dtype` no type.
     pub fn engine_options(&self) -> Result<engine::EngineOptions, ConfigError> {
-        let lora = (self.lora.rank > 0).then(|| engine::Lora {
+        let lora = (self.lora.rank > 0).then_some(engine::Lora {
             rank: self.lora.rank,
             alpha: self.lora.alpha as f32,
             seed: self.run.seed,

@@ -251,9 +251,8 @@ impl Threads {
         f: impl Fn(usize, &mut [f32]) + Sync + Send,
     ) {
         let rows = (CHUNK / width.max(1)).max(1);
-        self.all(y.chunks_mut((rows * width).max(1)).enumerate(), |(i, y)| {
-            f(i * rows, y)
-        });
+        let chunks = y.chunks_mut((rows * width).max(1)).enumerate();
+        self.all(chunks, |(i, y)| f(i * rows, y));
     }
 }
 
