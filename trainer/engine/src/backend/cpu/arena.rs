@@ -11,8 +11,10 @@ use crate::error::EngineError;
 /// Blocks begin on a cache line.
 const ALIGN: usize = 64;
 
-/// A zeroed, aligned allocation.
+/// A zeroed, aligned allocation. Its pages are taken when they are first used: the system is asked for zeros without an alignment of our own, for which the standard
+/// library would write them itself.
 struct Block {
+    allocation: NonNull<u8>,
     memory: NonNull<f32>,
     len: usize,
 }
@@ -21,15 +23,23 @@ struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
+    /// Room for the elements wherever in a cache line the allocation begins.
     fn layout(len: usize) -> Option<Layout> {
-        let bytes = len.max(1).checked_mul(size_of::<f32>())?;
-        Layout::from_size_align(bytes, ALIGN).ok()
+        let bytes = len.checked_mul(size_of::<f32>())?.checked_add(ALIGN)?;
+        Layout::from_size_align(bytes, align_of::<f32>()).ok()
     }
 
     fn new(len: usize) -> Option<Self> {
         // SAFETY: the layout's size is not 0.
-        let memory = NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?.cast();
-        Some(Self { memory, len })
+        let allocation = NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?;
+        let before = allocation.as_ptr().align_offset(ALIGN);
+        // SAFETY: less than `ALIGN` bytes further on, and the allocation has so many more than the elements take.
+        let memory = unsafe { allocation.add(before) }.cast();
+        Some(Self {
+            allocation,
+            memory,
+            len,
+        })
     }
 }
 
@@ -37,7 +47,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         if let Some(layout) = Self::layout(self.len) {
             // SAFETY: allocated with this layout.
-            unsafe { dealloc(self.memory.as_ptr().cast(), layout) }
+            unsafe { dealloc(self.allocation.as_ptr(), layout) }
         }
     }
 }
@@ -131,6 +141,16 @@ mod tests {
         let mut arena = Arena::default();
         let buf = arena.allocate(32).expect("32 elements");
         arena.slices([buf.at(0, 20)], [buf.at(16, 16)]);
+    }
+
+    #[test]
+    fn buffers_begin_on_cache_lines_and_hold_zeros() {
+        let mut arena = Arena::default();
+        for len in [0, 1, 17, 100_000] {
+            let buf = arena.allocate(len).expect("memory");
+            assert_eq!(arena.pointer(buf).align_offset(super::ALIGN), 0);
+            assert!(arena.slices([], [buf]).1[0].iter().all(|x| *x == 0.0));
+        }
     }
 
     #[test]
