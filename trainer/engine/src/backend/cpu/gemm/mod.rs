@@ -5,7 +5,8 @@
 //! a row's result has the same bits alone and in any batch. See `NUMERICS.md`.
 //!
 //! A tile of the result is held in registers: up to [`TILE_ROWS`] rows of one operand's panel against two panels of the other (Goto & van de Geijn 2008).
-//! Panels are packed on the way, 16 vectors side by side, transposed where their numbers lie in order of depth.
+//! Panels are packed on the way, 16 vectors side by side, transposed where their numbers lie in order of depth. With few rows the weights are not packed but read where
+//! they lie, and the lanes are rows of the result.
 
 #![allow(unsafe_code)]
 
