@@ -61,7 +61,7 @@ for dtype in float32 bfloat16; do
         ;;
       iteration)
         peer trl "$model" "$dtype" 8 4 64
-        ours step --prompts 8 --samples 4 --prompt-tokens 50 --tokens 64 --dtype "$short"
+        ours step --prompts 8 --samples 4 --prompt-tokens 23 --tokens 64 --dtype "$short"
         ;;
       *)
         echo "there is no measurement '$what': rollout, step and iteration are" >&2
