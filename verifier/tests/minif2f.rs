@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
+mod data;
+
 use std::sync::{Arc, Mutex};
 
 use datasets::template::Template;
@@ -15,20 +16,8 @@ use verifier::grade::lean::{Axioms, LeanGrader, Settings};
 use verifier::service::{Question, judge};
 use verifier_api::Verdict;
 
-fn folder() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    std::env::var_os("RAPID_TEST_DATA").map_or_else(beside, PathBuf::from)
-}
-
 fn tasks() -> Option<Vec<(Task, LeanTask)>> {
-    let folder = folder();
-    if !folder.join("minif2f").is_dir() {
-        println!(
-            "SKIPPED: MiniF2F is not in {}; RAPID_TEST_DATA names the folder that holds minif2f/",
-            folder.display()
-        );
-        return None;
-    }
+    let folder = data::holding("minif2f")?;
     let dataset = datasets::open("minif2f", Some(&folder)).unwrap();
     let all = dataset.train.into_iter().chain(dataset.eval);
     let lean = |task: Task| match task.spec.clone() {
@@ -137,7 +126,7 @@ fn every_statement_makes_a_prompt_and_a_body() {
 async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
     let Some(tasks) = tasks() else { return };
     let mut registry = verifier::registry::Registry::default();
-    registry.add(datasets::open("minif2f", Some(&folder())).unwrap());
+    registry.add(datasets::open("minif2f", Some(&data::folder())).unwrap());
     let config = Config::default();
     let (service, _) = verifier::setup::with_registry(&config, None, registry, None).unwrap();
     let none = verifier::graders::no_sandbox("not asked for".to_owned());

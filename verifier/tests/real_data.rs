@@ -5,8 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod data;
+
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,21 +20,6 @@ use verifier_api::{Client, Item, Judgement, TaskRef, Verdict};
 
 /// The slowest task of MBPP+: 20 s of big integers in native CPython, minutes in a 32-bit one. It goes first, so that others run beside it.
 const SLOWEST: &str = "mbppplus/599";
-
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("RAPID_TEST_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
-        PathBuf::from,
-    );
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!(
-        "SKIPPED: the data sets are not in {}; set RAPID_TEST_DATA to the folder that holds mbppplus/, math/, …",
-        folder.display()
-    );
-    None
-}
 
 fn interpreter() -> bool {
     let there = locate(Kind::Sandbox, verifier::setup::SANDBOX).is_some();
@@ -149,7 +136,7 @@ fn item(task: &str, completion: String) -> Item {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn solutions_of_mbppplus_are_correct_and_other_peoples_verdicts_are_ours() {
-    if let (Some(data), true) = (data(), interpreter()) {
+    if let (Some(data), true) = (data::holding("mbppplus"), interpreter()) {
         judge_mbppplus(&data, "wasm", &questions("wasm", &data)).await;
     }
 }
@@ -157,7 +144,7 @@ async fn solutions_of_mbppplus_are_correct_and_other_peoples_verdicts_are_ours()
 #[tokio::test(flavor = "multi_thread")]
 async fn in_docker_too_solutions_of_mbppplus_are_correct_and_verdicts_are_those_of_other_people_and_of_wasm()
  {
-    let (Some(data), true) = (data(), docker()) else {
+    let (Some(data), true) = (data::holding("mbppplus"), docker()) else {
         return;
     };
     let questions = questions("docker", &data);
@@ -297,7 +284,7 @@ async fn humanevals_functions_are_right_as_bodies_and_whole_and_wrong_without_on
     if !interpreter() {
         return;
     }
-    let folder = data().unwrap_or_default();
+    let folder = data::folder();
     let dataset = match datasets::open("humaneval", Some(&folder)) {
         Ok(dataset) => dataset,
         Err(error) => {
@@ -345,7 +332,9 @@ fn math_500(data: &Path) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_answers_of_math_500_equal_themselves_and_no_neighbour() {
-    let Some(data) = data() else { return };
+    let Some(data) = data::holding("math") else {
+        return;
+    };
     let answers = math_500(&data);
     let running = Running::start(&data, "none").await;
     let boxed = |answer: &str| format!("So the answer is $\\boxed{{{answer}}}$.");

@@ -8,8 +8,8 @@ use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, most_cached_rows};
 use crate::model::adapter_elements;
 use crate::model::layout::Layout;
-use crate::model::work::{Back, Widths, Work};
-use crate::model::{PACK_TOKENS, kv_row_bytes};
+use crate::model::work::{Back, Both, Widths, Work};
+use crate::model::{PACK_TOKENS, kv_row_elements};
 use crate::train::kept::{Plan, default_budget};
 use crate::worker::EngineOptions;
 
@@ -72,23 +72,35 @@ impl Footprint {
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
         let step = CHUNK.min(demand.drawn_prompts * demand.prompt_tokens)
             + running.min(demand.drawn_prompts * demand.samples);
-        let work = Work::elements(widths, step.max(pack), pack);
+        // A GPU holds in bf16 what it multiplies in bf16.
+        let (memory, activation) = match options.device.memory() {
+            Some(gpu) if options.dtype == Dtype::Bf16 => (Some(gpu), 2),
+            Some(gpu) => (Some(gpu), 4),
+            None => (crate::memory::total(), 4),
+        };
+        let width = Both {
+            activations: activation,
+            sums: 4,
+        };
+        let work = Work::len(widths, step.max(pack), pack);
         let kept = match demand.update_prompts {
             0 => 0,
             _ => {
                 let budget = options
                     .activation_bytes
-                    .unwrap_or_else(|| default_budget(weights + optimiser));
+                    .unwrap_or_else(|| default_budget(memory, weights + optimiser));
                 let layers = config.num_hidden_layers;
-                Plan::new(widths, layers, &packs, budget).len + Back::elements(widths, pack)
+                let plan = Plan::new(widths, layers, &packs, budget, width);
+                (plan.len + Back::len(widths, pack)).bytes(width)
             }
         };
+        let row_bytes = activation as u64 * kv_row_elements(config);
         Self {
             weights,
             optimiser,
-            work: 4 * work as u64,
-            cache: cached_rows(config, options, demand, running) * kv_row_bytes(config),
-            kept: 4 * kept as u64,
+            work: work.bytes(width),
+            cache: cached_rows(memory, row_bytes, options, demand, running) * row_bytes,
+            kept,
         }
     }
 }
@@ -109,7 +121,8 @@ fn packs(demand: &Demand, pack_tokens: usize) -> Vec<usize> {
 }
 
 fn cached_rows(
-    config: &ModelConfig,
+    memory: Option<u64>,
+    row_bytes: u64,
     options: &EngineOptions,
     demand: &Demand,
     running: usize,
@@ -121,7 +134,7 @@ fn cached_rows(
     let prompts = demand.drawn_prompts.min(running + 16) * blocks_for(demand.prompt_tokens);
     let samples = running.min(demand.drawn_prompts * demand.samples) * sample;
     let useful = ((prompts + samples) * BLOCK) as u64;
-    useful.min(most_cached_rows(kv_row_bytes(config)))
+    useful.min(most_cached_rows(memory, row_bytes))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! shows here however well the model still seems to speak.
 
 mod candle;
+pub mod device;
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
 //! The one thread that owns the device; others hold an [`Engine`] and send it commands with a reply channel.
 
+mod device;
 mod thread;
 
 use std::path::{Path, PathBuf};
@@ -16,34 +17,8 @@ use crate::sample::Sampling;
 use crate::text::Text;
 use crate::train::{self, Sketch, checkpoint};
 pub use checkpoint::Precision;
+pub use device::Device;
 use thread::Command;
-
-/// Where to compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Device {
-    /// A GPU where there is one that works, else the CPU.
-    #[default]
-    Auto,
-    /// This machine's processors.
-    Cpu,
-    /// The GPU of this number.
-    Cuda(usize),
-}
-
-impl Device {
-    /// What the engine would compute with where this is asked for.
-    ///
-    /// # Errors
-    /// [`EngineError::Device`] where there is no such device.
-    pub fn available(self) -> Result<&'static str, EngineError> {
-        match self {
-            Device::Auto | Device::Cpu => Ok("cpu"),
-            Device::Cuda(n) => Err(EngineError::Device(format!(
-                "cuda:{n} was asked for, but this version computes on the CPU only; leave the device out, or say cpu"
-            ))),
-        }
-    }
-}
 
 /// What the engine may use.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/smollm2.rs"]
-mod smollm2;
+#[path = "support/fetched.rs"]
+mod fetched;
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn assert_same_file(name: &str, a: &Path, b: &Path) {
 #[test]
 fn a_checkpoint_comes_back_to_the_bit_and_gives_candle_the_same_logits() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(&smollm2::folder(), options()).unwrap();
+    let engine = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
     let before = logp(&engine);
     train(&engine);
     let trained = logp(&engine);
@@ -172,7 +172,7 @@ fn candle_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
 fn training_goes_on_from_a_state_as_if_it_had_not_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let engine = Engine::open(&smollm2::folder(), options()).unwrap();
+    let engine = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
     engine.save_state(file("fresh")).unwrap();
     train(&engine);
     engine.save_state(file("one")).unwrap();
@@ -181,7 +181,7 @@ fn training_goes_on_from_a_state_as_if_it_had_not_stopped() {
     let there = logp(&engine);
     drop(engine);
 
-    let resumed = Engine::open(&smollm2::folder(), options()).unwrap();
+    let resumed = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
     resumed.load_state(file("one")).unwrap();
     train(&resumed);
     assert_eq!(logp(&resumed), there);
@@ -210,7 +210,7 @@ fn training_goes_on_from_a_state_as_if_it_had_not_stopped() {
 #[test]
 fn a_state_of_another_model_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(&smollm2::folder(), options()).unwrap();
+    let engine = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
     let checkpoint = folder.path().join("checkpoint");
     engine.save_model(checkpoint.clone()).unwrap();
     let error = engine

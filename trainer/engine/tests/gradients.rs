@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 
 use engine::backend::Dtype;
 use engine::batch::{Group, TokenStats};
-use engine::config::{Family, ModelConfig};
-use engine::load::Weights;
+use engine::config::Family;
 use engine::model::{Model, Part};
 use engine::train::{score, step};
 use engine::worker::{AdamW, StepReport};
 use support::reference::Reference;
-use support::{Random, config, distance, groups, model, weights};
+use support::{Case, distance, model};
 
 const TEMPERATURE: f32 = 0.9;
 
@@ -26,13 +25,6 @@ const ADAMW: AdamW = AdamW {
     weight_decay: 0.01,
     clip_norm: f32::INFINITY,
 };
-
-fn dlogp(random: &mut Random, groups: &[Group]) -> Vec<Vec<f32>> {
-    let completions = groups.iter().flat_map(|group| &group.completions);
-    completions
-        .map(|c| c.iter().map(|_| random.normal()).collect())
-        .collect()
-}
 
 fn run(model: &mut Model, groups: &[Group], dlogp: &[Vec<f32>]) -> StepReport {
     let dlogp = dlogp.to_vec();
@@ -57,34 +49,18 @@ fn gather(model: &mut Model, part: Part) -> BTreeMap<String, Vec<f32>> {
         .collect()
 }
 
-struct Case {
-    config: ModelConfig,
-    weights: Weights,
-    groups: Vec<Group>,
-    dlogp: Vec<Vec<f32>>,
-}
-
 fn case(seed: u64, family: Family) -> Case {
-    let mut random = Random(seed);
-    let config = config(&mut random, family);
-    let weights = weights(&mut random, &config);
-    let groups = groups(&mut random, config.vocab_size, 4);
-    let mut dlogp = dlogp(&mut random, &groups);
+    let mut case = Case::new(seed, family, 4);
     if seed % 2 == 1 {
         // Few completions with a gradient: the step packs them anew.
-        let live = dlogp.len() / 2;
-        for (number, dlogp) in dlogp.iter_mut().enumerate() {
+        let live = case.dlogp.len() / 2;
+        for (number, dlogp) in case.dlogp.iter_mut().enumerate() {
             if number != live && number != live + 1 {
                 dlogp.fill(0.0);
             }
         }
     }
-    Case {
-        config,
-        weights,
-        groups,
-        dlogp,
-    }
+    case
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use engine::backend::Dtype;
-use engine::batch::{Group, TokenStats};
+use engine::batch::TokenStats;
 use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
 use engine::model::{Lora, Model, Part};
@@ -15,7 +15,7 @@ use engine::train::{score, step};
 use engine::worker::{AdamW, StepReport};
 use engine::{Engine, EngineOptions};
 use support::reference::Reference;
-use support::{Random, config, distance, groups, model_of, weights};
+use support::{Case, Random, config, distance, groups, model_of};
 
 const TEMPERATURE: f32 = 0.9;
 
@@ -34,28 +34,8 @@ const ADAMW: AdamW = AdamW {
     clip_norm: f32::INFINITY,
 };
 
-struct Case {
-    config: ModelConfig,
-    weights: Weights,
-    groups: Vec<Group>,
-    dlogp: Vec<Vec<f32>>,
-}
-
 fn case(seed: u64, family: Family) -> Case {
-    let mut random = Random(seed);
-    let config = config(&mut random, family);
-    let weights = weights(&mut random, &config);
-    let groups = groups(&mut random, config.vocab_size, 3);
-    let completions = groups.iter().flat_map(|group| &group.completions);
-    let dlogp = completions
-        .map(|completion| completion.iter().map(|_| random.normal()).collect())
-        .collect();
-    Case {
-        config,
-        weights,
-        groups,
-        dlogp,
-    }
+    Case::new(seed, family, 3)
 }
 
 impl Case {

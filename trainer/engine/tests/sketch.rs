@@ -6,12 +6,11 @@ mod support;
 
 use engine::Sketch;
 use engine::batch::Group;
-use engine::config::{Family, ModelConfig};
-use engine::load::Weights;
+use engine::config::Family;
 use engine::model::{Model, Part};
 use engine::train::{sketch, step};
 use engine::worker::AdamW;
-use support::{Random, config, distance, groups, model, weights};
+use support::{Case, Random, distance, model};
 
 const TEMPERATURE: f32 = 0.9;
 const SKETCH: Sketch = Sketch {
@@ -21,30 +20,12 @@ const SKETCH: Sketch = Sketch {
 
 type Dlogp = Vec<Vec<f32>>;
 
-struct Case {
-    config: ModelConfig,
-    weights: Weights,
-    groups: Vec<Group>,
-}
-
 fn case(seed: u64, family: Family) -> Case {
-    let mut random = Random(seed);
-    let config = config(&mut random, family);
-    let weights = weights(&mut random, &config);
-    let groups = groups(&mut random, config.vocab_size, 4);
-    Case {
-        config,
-        weights,
-        groups,
-    }
+    Case::new(seed, family, 4)
 }
 
 fn dlogp(seed: u64, groups: &[Group]) -> Dlogp {
-    let mut random = Random(seed);
-    let completions = groups.iter().flat_map(|group| &group.completions);
-    completions
-        .map(|c| c.iter().map(|_| random.normal()).collect())
-        .collect()
+    support::dlogp(&mut Random(seed), groups)
 }
 
 /// Only one completion has a gradient.

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/smollm2.rs"]
-mod smollm2;
+#[path = "support/fetched.rs"]
+mod fetched;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use engine::{
 };
 
 fn open(options: EngineOptions) -> Engine {
-    Engine::open(&smollm2::folder(), options).unwrap()
+    Engine::open(&fetched::needed_smollm2(), options).unwrap()
 }
 
 /// One engine for all tests that leave its weights alone.

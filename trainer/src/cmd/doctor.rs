@@ -1,5 +1,6 @@
 //! `rapid doctor`: what works here, what does not, and what to do about it.
 
+mod gpu;
 mod machine;
 mod model;
 mod services;
@@ -19,7 +20,8 @@ use super::args::DeviceArgs;
 Examples:
   rapid doctor
   rapid doctor --verifier http://127.0.0.1:8700
-  rapid doctor --model smollm2-135m-instruct")]
+  rapid doctor --model smollm2-135m-instruct
+  rapid doctor --device cuda:0")]
 pub(crate) struct Args {
     /// Load this model, let it speak, and check that sampling and training see the same probabilities
     #[arg(long, value_name = "MODEL")]
@@ -85,6 +87,7 @@ impl Check {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut checks = machine::checks(&args.device);
+    checks.extend(gpu::checks(&args.device));
     checks.extend(services::artifacts());
     if let Some(url) = &args.verifier {
         checks.extend(super::block_on(async {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use datasets::{Dataset, Task};
-use engine::Sampling;
 use serde::Serialize;
 use trainer::aside::Aside;
 use trainer::config;
@@ -19,7 +18,9 @@ use trainer::reward::RewardClient;
 use trainer::rollout::{Drawing, RolloutError, Tally};
 use trainer::stop::Stop;
 
-use super::args::{DeviceArgs, VerifierArgs, open_model, positive, probability, temperature};
+use super::args::{
+    DeviceArgs, PromptArgs, TruncationArgs, VerifierArgs, open_model, positive, temperature,
+};
 use super::bar::bar;
 use super::{Interrupted, Usage};
 
@@ -50,12 +51,8 @@ pub(crate) struct Args {
     /// Sampling temperature; 0 is greedy
     #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = temperature)]
     temperature: f32,
-    /// Keep the likeliest tokens whose probabilities first reach this
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = probability)]
-    top_p: f32,
-    /// Keep the likeliest so many tokens; 0 keeps all
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    top_k: usize,
+    #[command(flatten)]
+    truncation: TruncationArgs,
     /// Most tokens of a completion, the end token included
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = positive)]
     max_tokens: usize,
@@ -74,15 +71,8 @@ pub(crate) struct Args {
     /// Decides every sample; two models under one seed draw from the same stream
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Prompt template: the data set's own (auto), a built-in one's name, or a file
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    template: String,
-    /// Put the prompt into the model's chat template, as the user's message
-    #[arg(long)]
-    chat: bool,
-    /// A text that ends a completion, instead of the template's; may be repeated
-    #[arg(long, value_name = "TEXT")]
-    stop: Vec<String>,
+    #[command(flatten)]
+    prompt: PromptArgs,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -164,12 +154,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         k,
         seed: args.seed,
         drawing: Drawing {
-            sampling: Sampling {
-                temperature: args.temperature,
-                top_p: args.top_p,
-                top_k: args.top_k,
-                ..Sampling::default()
-            },
+            sampling: args.truncation.at(args.temperature),
             max_tokens: args.max_tokens,
             stop_strings: Vec::new(),
         },
@@ -184,13 +169,7 @@ fn prompts(
     policy: &dyn Policy,
     tasks: Vec<Task>,
 ) -> anyhow::Result<(Vec<Arc<Prompt>>, Settings)> {
-    let data = config::Data {
-        dataset: args.dataset.clone(),
-        template: args.template.clone(),
-        chat: args.chat,
-        stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
-        ..config::Data::default()
-    };
+    let data = args.prompt.of(&args.dataset);
     let (prompts, stop_strings) = asked(&data, policy, tasks)?;
     settings.drawing.stop_strings = stop_strings;
     Ok((prompts, settings))

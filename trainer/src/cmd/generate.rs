@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use datasets::Task;
-use engine::{Completion, Engine, Finish, GenerateRequest, Sampling};
+use engine::{Completion, Engine, Finish, GenerateRequest};
 use serde::{Deserialize, Serialize};
 use trainer::aside::Aside;
 use trainer::{config, seed};
 
-use super::args::{DeviceArgs, open_model, positive, probability, temperature};
+use super::args::{DeviceArgs, TruncationArgs, open_model, positive, temperature};
 use super::bar::bar;
 use super::eval::{Part, asked, create};
 
@@ -72,12 +72,8 @@ pub(crate) struct Args {
     /// 0 takes the likeliest token each time
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
     temperature: f32,
-    /// Keep the likeliest tokens whose probabilities first reach this
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = probability)]
-    top_p: f32,
-    /// Keep the likeliest so many tokens; 0 keeps all
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    top_k: usize,
+    #[command(flatten)]
+    truncation: TruncationArgs,
     /// Samples a prompt
     #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = positive)]
     samples: usize,
@@ -180,12 +176,7 @@ fn request(
             .map(|sample| seed::of_sample(args.seed, 0, &prompt.id.to_string(), sample))
             .collect(),
         prompt: Arc::clone(&prompt.tokens),
-        sampling: Sampling {
-            temperature: args.temperature,
-            top_p: args.top_p,
-            top_k: args.top_k,
-            ..Sampling::default()
-        },
+        sampling: args.truncation.at(args.temperature),
         max_tokens: args.max_tokens,
         stop_tokens: engine.stop_tokens(),
         stop_strings: stop_strings.to_vec(),

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Threads of the cpu
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Numbers that matrix products multiply: f32, or bf16 for about twice the speed
+    /// Numbers that matrix products multiply: f32, or bf16 (with AVX512-BF16 about 1.4 times as fast in generating, 1.5 to 2 times in training)
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
     /// Print what the run would do, and do nothing
@@ -136,8 +136,11 @@ fn plan(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<()> {
             Some(Taken::new(config, &model.config, &prompts)?)
         }
     };
+    let gpu = config.engine_options()?.device.memory();
+    let room = model.map_or(Ok(()), |model| model.fits(gpu));
     let plan = Plan::new(config, things, eval, model);
-    super::print(&format!("{}\n{plan}\n", config.to_toml().trim_end()))
+    super::print(&format!("{}\n{plan}\n", config.to_toml().trim_end()))?;
+    Ok(room?)
 }
 
 impl Args {

@@ -26,15 +26,6 @@ fn rewards(judged: &[Judged]) -> Vec<Option<f64>> {
     judged.iter().map(|judged| judged.reward).collect()
 }
 
-fn right(items: &[Item]) -> Answer {
-    Answer::Results(
-        items
-            .iter()
-            .map(|item| judgement(&item.id, item.completion.starts_with('b')))
-            .collect(),
-    )
-}
-
 #[tokio::test]
 async fn verdicts_come_back_in_order_in_batches_with_a_bound_on_those_in_flight() {
     let server = Scripted::of_letter_b().await;
@@ -67,7 +58,7 @@ async fn a_full_queue_a_fault_and_a_broken_connection_cost_no_reward() {
         0 => Answer::Status(429, "retry-after: 0\r\n"),
         1 => Answer::Status(503, ""),
         2 => Answer::Broken,
-        _ => right(&items),
+        _ => Answer::of_letter_b(&items),
     })
     .await;
     let judged = client(&server, 30)
@@ -84,7 +75,7 @@ async fn the_server_is_left_alone_for_as_long_as_it_asks() {
         if number == 0 {
             Answer::Status(429, "retry-after: 1\r\n")
         } else {
-            right(&items)
+            Answer::of_letter_b(&items)
         }
     })
     .await;
@@ -127,7 +118,7 @@ async fn a_request_that_is_too_large_is_halved() {
         if items.len() > 1 {
             Answer::Status(413, "")
         } else {
-            right(&items)
+            Answer::of_letter_b(&items)
         }
     })
     .await;
@@ -153,7 +144,7 @@ async fn tasks_that_the_server_does_not_know_are_sent_whole() {
             return Answer::Status(422, "");
         }
         seen.fetch_add(items.len(), Ordering::SeqCst);
-        right(&items)
+        Answer::of_letter_b(&items)
     })
     .await;
     let judged = client(&server, 5).judge(asks(&["b", "c"])).await.unwrap();
@@ -171,7 +162,10 @@ async fn a_refusal_that_no_waiting_mends_is_an_error_at_once() {
 
 #[tokio::test]
 async fn training_does_not_start_on_a_grader_that_will_never_judge() {
-    let server = Scripted::serve_at("127.0.0.1:0", "unavailable", |_, items| right(&items)).await;
+    let server = Scripted::serve_at("127.0.0.1:0", "unavailable", |_, items| {
+        Answer::of_letter_b(&items)
+    })
+    .await;
     let error = client(&server, 5)
         .start("toy", &dataset(1, 1))
         .await
@@ -212,7 +206,7 @@ async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise(
                     .iter()
                     .all(|item| matches!(item.task, TaskRef::Named(_)) == by_id)
             );
-            right(&items)
+            Answer::of_letter_b(&items)
         })
         .await;
         let client = client(&server, 5);

@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::scripted::{Answer, Scripted, Toy, dataset, judgement, prompt, verifier_settings};
+use crate::scripted::{Answer, Scripted, Toy, dataset, prompt, verifier_settings};
 use crate::seed;
 
 fn drawing() -> Drawing {
@@ -126,15 +126,9 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
             let address = address.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(700)).await;
-                let again = Scripted::serve_at(&address, "ready", |_, items| {
-                    Answer::Results(
-                        items
-                            .iter()
-                            .map(|item| judgement(&item.id, item.completion.starts_with('b')))
-                            .collect(),
-                    )
-                })
-                .await;
+                let again =
+                    Scripted::serve_at(&address, "ready", |_, items| Answer::of_letter_b(&items))
+                        .await;
                 tokio::time::sleep(Duration::from_secs(60)).await;
                 drop(again);
             });

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use engine::EngineError;
 
+use super::plan::TooLarge;
 use crate::config::ConfigError;
 use crate::data::DataError;
 use crate::reward::RewardError;
@@ -22,6 +23,9 @@ pub enum TrainError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The GPU is too small.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// The verifier refused.
     #[error(transparent)]
     Reward(#[from] RewardError),

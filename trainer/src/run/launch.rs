@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datasets::fetch::{self, Kind};
 use engine::Engine;
 
+use super::plan::Taken;
 use super::{Job, Journal, Progress, RunFolder, Summary, TrainError, teacher, train};
 use crate::config::{self, Config, ConfigError, Factor};
 use crate::data::{self, Prompts};
@@ -138,6 +139,10 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
     };
     let policy: Arc<dyn Policy> = Arc::new(engine);
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
+    if let Some(gpu) = config.engine_options()?.device.memory() {
+        // What does not fit is better known now than after the first phase.
+        Taken::new(&config, &engine::load::config(&model)?, &prompts)?.fits(Some(gpu))?;
+    }
     warn(&progress, &config, &prompts);
     let folder = match &target {
         Target::New(root) => RunFolder::create(root, &config.to_toml())?,

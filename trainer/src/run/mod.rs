@@ -41,7 +41,7 @@ pub use folder::{Log, RunFolder, read_log};
 pub use journal::Journal;
 pub use launch::{Launch, Target, launch, locate_model, resume_config};
 pub use padding::Padding;
-pub use plan::{Plan, Taken};
+pub use plan::{Plan, Taken, TooLarge};
 pub use progress::Progress;
 use record::EvalRecord;
 pub use repeats::Repeats;

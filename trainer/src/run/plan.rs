@@ -53,6 +53,22 @@ pub struct Taken {
     pub checkpoint: u64,
 }
 
+/// A run that does not fit into the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the run takes up to {} of the GPU's {}: {} for weights, {} for gradient and moments, {} for keys and values, {} for kept activations and {} for one pass; \
+     lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])",
+    gb(.taken.peak()), gb(*.memory), gb(.taken.memory.weights + .taken.reference), gb(.taken.memory.optimiser), gb(.taken.memory.cache), gb(.taken.memory.kept), gb(.taken.memory.work)
+)]
+pub struct TooLarge {
+    taken: Taken,
+    memory: u64,
+}
+
+fn gb(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
 /// Bytes of the program itself: its code, a tokenizer, prompts, connections.
 const PROGRAM: u64 = 100 << 20;
 
@@ -106,6 +122,20 @@ impl Taken {
     #[must_use]
     pub fn peak(&self) -> u64 {
         PROGRAM + self.memory.peak() + self.reference
+    }
+
+    /// Whether the run fits into a GPU of so much memory.
+    ///
+    /// # Errors
+    /// What it takes and what to lower.
+    pub fn fits(&self, gpu: Option<u64>) -> Result<(), TooLarge> {
+        match gpu {
+            Some(memory) if self.peak() > memory => Err(TooLarge {
+                taken: *self,
+                memory,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -192,7 +222,6 @@ impl fmt::Display for Plan {
                 "at most {checkpoints} at once; the model is not on this machine yet, so what it takes of memory and disk is not known"
             );
         };
-        let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
         let memory = model.memory;
         writeln!(
             f,

@@ -239,12 +239,7 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_never_killed() {
                 &to.join(format!("killed-{}", made.fetch_add(1, Ordering::SeqCst))),
             );
         }
-        Answer::Results(
-            items
-                .iter()
-                .map(|item| judgement(&item.id, item.completion.starts_with('b')))
-                .collect(),
-        )
+        Answer::of_letter_b(&items)
     })
     .await;
     go(&run, &super::tests::config(&server.url, &[]))
@@ -312,12 +307,7 @@ async fn a_request_to_stop_ends_at_a_safe_point_and_the_run_goes_on() {
             if number == request {
                 asked.request();
             }
-            Answer::Results(
-                items
-                    .iter()
-                    .map(|item| judgement(&item.id, item.completion.starts_with('b')))
-                    .collect(),
-            )
+            Answer::of_letter_b(&items)
         })
         .await;
         let summary = train(
@@ -434,12 +424,7 @@ async fn a_disk_that_fills_up_ends_the_run_with_a_word_and_it_goes_on() {
             std::fs::remove_file(&log).unwrap();
             std::os::unix::fs::symlink("/dev/full", &log).unwrap();
         }
-        Answer::Results(
-            items
-                .iter()
-                .map(|item| judgement(&item.id, item.completion.starts_with('b')))
-                .collect(),
-        )
+        Answer::of_letter_b(&items)
     })
     .await;
     let error = go(&full, &config(&filling.url, &[]))
@@ -544,6 +529,11 @@ fn a_plan_counts_what_the_run_will_do() {
     memory: 2.5 GB at most, 0.4 GB of it for the 100 M weights, 1.2 GB for gradient and moments, and 0.7 GB for keys and values or, in their place, kept activations
     disk: at most 2 checkpoints at once, 1.6 GB each
     ");
+    assert!(model.fits(None).is_ok() && model.fits(Some(2_600_000_000)).is_ok());
+    insta::assert_snapshot!(
+        model.fits(Some(2_000_000_000)).unwrap_err().to_string(),
+        @"the run takes up to 2.5 GB of the GPU's 2.0 GB: 0.4 GB for weights, 1.2 GB for gradient and moments, 0.3 GB for keys and values, 0.7 GB for kept activations and 0.1 GB for one pass; lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])"
+    );
     assert!(
         Plan::new(&config, 11, 5, None)
             .to_string()

@@ -19,6 +19,16 @@ pub(crate) enum Answer {
     Broken,
 }
 
+impl Answer {
+    /// A completion is right that begins with `b`.
+    pub(crate) fn of_letter_b(items: &[Item]) -> Self {
+        let judged = items
+            .iter()
+            .map(|item| judgement(&item.id, item.completion.starts_with('b')));
+        Self::Results(judged.collect())
+    }
+}
+
 type Handler = dyn Fn(usize, Vec<Item>) -> Answer + Send + Sync;
 
 /// Dropping it closes its port.
@@ -86,17 +96,9 @@ impl Scripted {
         }
     }
 
-    /// A verifier that finds every completion right that begins with `b`.
+    /// A verifier that always gives [`Answer::of_letter_b`].
     pub(crate) async fn of_letter_b() -> Self {
-        Self::serve(|_, items| {
-            Answer::Results(
-                items
-                    .iter()
-                    .map(|item| judgement(&item.id, item.completion.starts_with('b')))
-                    .collect(),
-            )
-        })
-        .await
+        Self::serve(|_, items| Answer::of_letter_b(&items)).await
     }
 
     /// Requests to `/v1/verify` so far.

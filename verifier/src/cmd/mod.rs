@@ -11,7 +11,6 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::{Config, ConfigError};
 use verifier::grade::math::{Extraction, Policy};
@@ -35,10 +34,10 @@ pub(crate) struct ConfigArgs {
     workers: Option<usize>,
     /// Where in a completion the answer to a math problem may stand
     #[arg(long, value_enum, value_name = "WHERE")]
-    math_extraction: Option<ExtractionArg>,
+    math_extraction: Option<Extraction>,
     /// What makes two answers to a math problem the same
     #[arg(long, value_enum, value_name = "POLICY")]
-    math_policy: Option<PolicyArg>,
+    math_policy: Option<Policy>,
     /// Folder of the sandbox's artifact [default: where `rapid-verifier fetch` puts it]
     #[arg(long, value_name = "DIR")]
     sandbox_dir: Option<PathBuf>,
@@ -51,24 +50,6 @@ pub(crate) struct ConfigArgs {
     /// Any key of the configuration, over the file's: limits.items=100
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ExtractionArg {
-    /// Only in the last \boxed{}
-    Boxed,
-    /// There, else after "answer is", else the last formula or number
-    Any,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PolicyArg {
-    /// The same text after MATH's own normalisation
-    Strict,
-    /// The same value, worked out as far as the right answer is
-    Standard,
-    /// The same value
-    Lenient,
 }
 
 impl ConfigArgs {
@@ -88,16 +69,11 @@ impl ConfigArgs {
         if let Some(workers) = self.workers {
             config.workers = workers;
         }
-        match self.math_extraction {
-            Some(ExtractionArg::Boxed) => config.math.extraction = Extraction::Boxed,
-            Some(ExtractionArg::Any) => config.math.extraction = Extraction::Any,
-            None => {}
+        if let Some(extraction) = self.math_extraction {
+            config.math.extraction = extraction;
         }
-        match self.math_policy {
-            Some(PolicyArg::Strict) => config.math.policy = Policy::Strict,
-            Some(PolicyArg::Standard) => config.math.policy = Policy::Standard,
-            Some(PolicyArg::Lenient) => config.math.policy = Policy::Lenient,
-            None => {}
+        if let Some(policy) = self.math_policy {
+            config.math.policy = policy;
         }
         if let Some(dir) = &self.sandbox_dir {
             config.code.dir = Some(dir.clone());

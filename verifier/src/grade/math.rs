@@ -30,6 +30,7 @@ mod unit;
 mod value;
 mod words;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use verifier_api::Verdict;
@@ -60,14 +61,14 @@ impl Settings {
     }
 }
 
-/// Where in a completion an answer may stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Where in a completion an answer may stand. The command line's help says of each variant what is said of it here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Extraction {
-    /// Only in the last balanced `\boxed{}` or `\fbox{}`.
+    /// Only in the last balanced \boxed{} or \fbox{}
     #[default]
     Boxed,
-    /// There, else after the last "answer is", else the last formula or number.
+    /// There, else after the last "answer is", else the last formula or number
     Any,
 }
 
@@ -82,16 +83,16 @@ impl Extraction {
     }
 }
 
-/// What makes two answers the same; `verifier/docs/math-policy.md` has the reasons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// What makes two answers the same; `verifier/docs/math-policy.md` has the reasons. The command line's help says of each variant what is said of it here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// The same text after the normalisation that the MATH data set was published with.
+    /// The same text after the normalisation that MATH was published with
     Strict,
-    /// The same value, worked out as far as the right answer is.
+    /// The same value, worked out as far as the right answer is
     #[default]
     Standard,
-    /// The same value.
+    /// The same value
     Lenient,
 }
 

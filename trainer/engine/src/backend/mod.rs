@@ -7,6 +7,9 @@
 //! Matrices are row-major. Weights are as in Hugging Face files: `(out, in)`, so `y = x · Wᵀ`. Sizes are in elements.
 
 pub mod cpu;
+pub mod cuda;
+
+use std::ops::Range;
 
 use crate::batch::{Batch, Draw, Sampled};
 use crate::config::Activation;
@@ -75,8 +78,10 @@ pub enum Purpose {
     Optimiser,
     /// Keys and values of generated sequences.
     Cache,
-    /// Everything that lives for one pass.
+    /// What lives for one pass and goes into matrix products or attention.
     Activations,
+    /// What lives for one pass and sums are made in: residual streams, their gradients, statistics, logits. f32.
+    Sums,
 }
 
 /// The numbers that a model's matrix products multiply. Weights, gradients and moments are f32 whatever it is, and so are sums and log-probabilities.
@@ -172,6 +177,10 @@ pub struct AdamWStep {
 pub trait Backend: Send {
     /// The device in words.
     fn name(&self) -> String;
+    /// Bytes of the device's memory, where it is known.
+    fn memory(&self) -> Option<u64>;
+    /// Bytes that an element takes in a buffer for `purpose`.
+    fn bytes(&self, purpose: Purpose) -> usize;
 
     /// A zeroed buffer. An error says how much was asked for and what to lower.
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError>;
@@ -186,9 +195,22 @@ pub trait Backend: Send {
     /// Copies between buffers that do not overlap; the lengths are equal.
     fn copy(&mut self, dst: Buf, src: Buf);
 
-    /// Makes a batch the current one: its tokens, positions, rows and spans are what the operations up to the next call refer to.
+    /// Tokens for which a pass that only decodes is best computed: the batch's own, or more, where passes of a few sizes are kept ([`Backend::replay`]).
+    fn padded(&self, batch: &Batch) -> usize {
+        batch.tokens.len()
+    }
+    /// Makes a batch the current one: its tokens, positions, rows and spans are what the operations up to the next call refer to. Operations over its tokens compute
+    /// `tokens` rows: as many as the batch has, or [`Backend::padded`]; what those beyond it hold is not said.
     /// An error where the batch contradicts itself. `store_rows` is the number of rows in the key/value store.
-    fn begin(&mut self, batch: &Batch, store_rows: usize) -> Result<(), EngineError>;
+    fn begin(&mut self, batch: &Batch, tokens: usize, store_rows: usize)
+    -> Result<(), EngineError>;
+    /// Makes the pass over the current batch of `tokens` rows that was recorded before in these buffers. `false` where there is none: the pass is then to be made, and
+    /// [`Backend::recorded`] called at its end. A pass is recorded between [`Backend::begin`] and [`Backend::sampled`], and hands nothing else to or from the host.
+    fn replay(&mut self, _buffers: &[Buf], _tokens: usize) -> bool {
+        false
+    }
+    /// Ends the pass that began with [`Backend::replay`].
+    fn recorded(&mut self) {}
 
     /// `y[i] = scale · table[token i]`.
     fn embed(&mut self, y: Buf, table: Buf, width: usize, scale: f32);
@@ -279,13 +301,12 @@ pub trait Backend: Send {
         temperature: f32,
         soft_cap: Option<f32>,
     );
-    /// Draws a token from each row of logits, which may be overwritten. The reference is [`crate::sample`]'s function on one row.
-    fn sample(
-        &mut self,
-        logits: Buf,
-        vocabulary: usize,
-        draws: &[Draw],
-    ) -> Result<Vec<Sampled>, EngineError>;
+    /// Makes these the current draws.
+    fn draws(&mut self, draws: &[Draw]);
+    /// Makes some of the current draws, one from each row of logits, which may be overwritten. The reference is [`crate::sample`]'s function on one row.
+    fn sample(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>);
+    /// What the current draws drew.
+    fn sampled(&mut self) -> Result<Vec<Sampled>, EngineError>;
 
     /// Σ x², in f64.
     fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError>;

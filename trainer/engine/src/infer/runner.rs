@@ -168,7 +168,7 @@ fn reserve(
     let wanted = match limits.kv_tokens {
         Some(tokens) => tokens / BLOCK,
         None => {
-            let most = most_cached_rows(model.kv_row_bytes()) as usize / BLOCK;
+            let most = most_cached_rows(model.memory(), model.kv_row_bytes()) as usize / BLOCK;
             useful(sequences, limits.max_sequences).min(most).max(least)
         }
     };
@@ -187,9 +187,9 @@ fn reserve(
     Ok(wanted)
 }
 
-/// Rows of a key/value cache of a quarter of the memory.
-pub(crate) fn most_cached_rows(row_bytes: u64) -> u64 {
-    crate::memory::total().unwrap_or(8 << 30) / 4 / row_bytes.max(1)
+/// Rows of a key/value cache of a quarter of the device's memory.
+pub(crate) fn most_cached_rows(memory: Option<u64>, row_bytes: u64) -> u64 {
+    memory.unwrap_or(8 << 30) / 4 / row_bytes.max(1)
 }
 
 /// Blocks beyond which the requests have no use: the longest prompts and samples that can be there at once.

@@ -17,12 +17,14 @@ pub(crate) enum Keys {
 }
 
 impl Decoder {
-    /// Makes `batch` the current one.
+    /// Makes `batch` the current one, for passes of so many tokens ([`Backend::begin`]).
+    ///
+    /// [`Backend::begin`]: crate::backend::Backend::begin
     pub(crate) fn begin(
         &mut self,
         batch: &Batch,
+        tokens: usize,
         store_rows: usize,
-        work: &Work,
     ) -> Result<(), EngineError> {
         let vocabulary = self.widths.vocabulary;
         if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= vocabulary) {
@@ -30,13 +32,16 @@ impl Decoder {
                 "the token {token} is not one of the model's {vocabulary}; was the text encoded with another model's tokenizer?"
             )));
         }
-        self.backend.begin(batch, store_rows)?;
+        self.backend.begin(batch, tokens, store_rows)
+    }
+
+    /// The rotations of the current batch's positions.
+    pub(crate) fn rotations(&mut self, work: &Work) {
         for (table, frequencies) in work.rope.into_iter().zip(self.frequencies) {
             if let Some(frequencies) = frequencies {
                 self.backend.rope_table(table, frequencies);
             }
         }
-        Ok(())
     }
 
     /// The current batch's embedded tokens into `x`.

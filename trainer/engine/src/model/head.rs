@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use crate::backend::{Buf, Target};
-use crate::batch::{Draw, Sampled};
 use crate::error::EngineError;
 use crate::model::backward::Gradient;
 use crate::model::decoder::Decoder;
@@ -32,17 +31,22 @@ impl Decoder {
     /// Logits of some tokens (rows of `x`) into `work.logits`.
     fn head(&mut self, work: &Work, x: Buf, rows: &[usize]) {
         let hidden = self.widths.hidden;
+        let picked = work.picked.at(0, rows.len() * hidden);
+        self.backend.gather(picked, x, rows, hidden);
+        self.head_of(work, picked, rows.len());
+    }
+
+    /// Logits of the first tokens of `x` into `work.logits`.
+    fn head_of(&mut self, work: &Work, x: Buf, rows: usize) {
         let head = self.layout.head.of(self.weights);
-        let size = self.head_size(rows.len());
-        let len = rows.len() * hidden;
-        self.backend.gather(work.picked.at(0, len), x, rows, hidden);
+        let size = self.head_size(rows);
         let norm = self.layout.norm;
-        self.norm_stream(work.picked_normed, work.picked, norm, rows.len());
+        self.norm_stream(work.picked_normed, x, norm, rows);
         let cap = self.logit_cap();
         let b = &mut self.backend;
         b.linear(work.logits, work.picked_normed, head, size, false);
         if let Some(cap) = cap {
-            b.soft_cap(work.logits.at(0, rows.len() * size.outputs), cap);
+            b.soft_cap(work.logits.at(0, rows * size.outputs), cap);
         }
     }
 
@@ -120,22 +124,22 @@ impl Decoder {
         }
     }
 
-    /// Draws the token after each of some tokens (rows of `x`).
-    pub(crate) fn sample(
-        &mut self,
-        work: &Work,
-        x: Buf,
-        rows: &[usize],
-        draws: &[Draw],
-    ) -> Result<Vec<Sampled>, EngineError> {
+    /// Makes the current draws, each of the token after one of some tokens (rows of `x`; without them, of the first `count`). Rows beyond the draws are computed, and
+    /// nobody reads them.
+    pub(crate) fn sample(&mut self, work: &Work, x: Buf, rows: Option<&[usize]>, count: usize) {
         let vocabulary = self.widths.vocabulary;
-        let mut drawn = Vec::with_capacity(rows.len());
-        for chunk in self.head_chunks(rows.len()) {
-            self.head(work, x, &rows[chunk.clone()]);
+        for chunk in self.head_chunks(count) {
+            match rows {
+                Some(rows) => self.head(work, x, &rows[chunk.clone()]),
+                None => {
+                    let hidden = self.widths.hidden;
+                    let x = x.at(chunk.start * hidden, chunk.len() * hidden);
+                    self.head_of(work, x, chunk.len());
+                }
+            }
             let logits = work.logits.at(0, chunk.len() * vocabulary);
-            drawn.extend(self.backend.sample(logits, vocabulary, &draws[chunk])?);
+            self.backend.sample(logits, vocabulary, chunk);
         }
-        Ok(drawn)
     }
 
     /// Logits of some tokens (rows of `x`).

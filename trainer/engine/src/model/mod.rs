@@ -17,7 +17,7 @@ use self::backward::Gradient;
 use self::decoder::{Constants, Decoder};
 use self::forward::Keys;
 use self::layout::{Layout, Place, Places};
-use self::work::{Back, Inside, Widths, Work};
+use self::work::{Back, Both, Inside, Widths, Work};
 use crate::backend::{Backend, Buf, Purpose};
 use crate::batch::{Batch, Draw, Sampled};
 use crate::config::ModelConfig;
@@ -65,7 +65,7 @@ pub struct Model {
     back: Option<Back>,
     store: Option<Store>,
     /// Activations that training keeps from the forward to the backward pass.
-    kept: Option<Buf>,
+    kept: Option<Both<Buf>>,
     gradient: Option<Buf>,
     pub(crate) optimiser: Option<Optimiser>,
     pub(crate) updates: u64,
@@ -107,7 +107,7 @@ impl Model {
         ];
         for (place, values) in frequencies.iter_mut().zip(values) {
             if let Some(values) = values {
-                let table = backend.allocate(Purpose::Activations, values.len())?;
+                let table = backend.allocate(Purpose::Sums, values.len())?;
                 backend.upload(table, &values);
                 *place = Some(table);
             }
@@ -216,7 +216,12 @@ impl Model {
 
     /// Bytes of one row of the key/value store, over all layers.
     pub fn kv_row_bytes(&self) -> u64 {
-        kv_row_bytes(&self.config)
+        kv_row_elements(&self.config) * self.decoder.backend.bytes(Purpose::Cache) as u64
+    }
+
+    /// Bytes of the device's memory, where it is known.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.decoder.backend.memory()
     }
 
     /// Makes the key/value store hold `rows` rows (one token each). What it held is lost unless the size stays.
@@ -256,7 +261,7 @@ impl Model {
             back.release(self.decoder.backend.as_mut());
         }
         if let Some(kept) = self.kept.take() {
-            self.decoder.backend.release(kept);
+            kept.release(self.decoder.backend.as_mut());
         }
     }
 
@@ -286,30 +291,70 @@ impl Model {
                 draws.len()
             )));
         }
-        let work = self.forward_stored(batch, rows)?;
-        self.decoder.sample(&work, work.x, rows, draws)
+        let own = batch.tokens.len();
+        // A pass that goes on with every sequence by one token, and so is like others of its size.
+        let decodes = own > 0 && rows.iter().copied().eq(0..own);
+        let tokens = if decodes {
+            self.decoder.backend.padded(batch)
+        } else {
+            own
+        };
+        let work = self.begin_stored(batch, tokens, rows)?;
+        self.decoder.backend.draws(draws);
+        if !decodes {
+            self.forward_stored(&work, tokens);
+            self.decoder.sample(&work, work.x, Some(rows), draws.len());
+        } else if !self.replayed(&work, tokens) {
+            self.forward_stored(&work, tokens);
+            self.decoder.sample(&work, work.x, None, tokens);
+            self.decoder.backend.recorded();
+        }
+        self.decoder.backend.sampled()
     }
 
     /// As [`Model::infer`], but returns the logits of the tokens `rows[i]`, one row of the vocabulary's width each: for tests and parity checks.
     pub fn logits(&mut self, batch: &Batch, rows: &[usize]) -> Result<Vec<f32>, EngineError> {
-        let work = self.forward_stored(batch, rows)?;
+        let tokens = batch.tokens.len();
+        let work = self.begin_stored(batch, tokens, rows)?;
+        self.forward_stored(&work, tokens);
         self.decoder.logits(&work, work.x, rows)
     }
 
-    /// Forward pass with keys and values in the store; the residual stream ends in `x` of what is returned.
-    fn forward_stored(&mut self, batch: &Batch, rows: &[usize]) -> Result<Work, EngineError> {
-        let tokens = batch.tokens.len();
-        if let Some(row) = rows.iter().find(|row| **row >= tokens) {
+    /// Makes a batch the current one for a pass of `tokens` tokens with keys and values in the store.
+    fn begin_stored(
+        &mut self,
+        batch: &Batch,
+        tokens: usize,
+        rows: &[usize],
+    ) -> Result<Work, EngineError> {
+        let own = batch.tokens.len();
+        if let Some(row) = rows.iter().find(|row| **row >= own) {
             return Err(EngineError::Request(format!(
-                "the logits of token {row} are wanted of a batch of {tokens}"
+                "the logits of token {row} are wanted of a batch of {own}"
             )));
         }
         let work = self.work(tokens, 0)?;
+        self.decoder.begin(batch, tokens, self.kv_rows())?;
+        Ok(work)
+    }
+
+    /// Whether the device had a pass like this, and has made it.
+    fn replayed(&mut self, work: &Work, tokens: usize) -> bool {
+        let mut buffers = vec![work.x, work.logits, work.normed, work.picked_normed];
+        buffers.extend(self.store.as_ref().map(|store| store.all));
+        // With and without adapters are two passes.
+        let adapters = self.decoder.adapters.as_ref();
+        buffers.extend(adapters.filter(|a| a.active).map(|a| a.weights));
+        self.decoder.backend.replay(&buffers, tokens)
+    }
+
+    /// Forward pass over the current batch with keys and values in the store; the residual stream ends in `work.x`.
+    fn forward_stored(&mut self, work: &Work, tokens: usize) {
         let store = self.store.as_ref();
         let (all, store_rows) = store.map_or((work.x.at(0, 0), 0), |s| (s.all, s.rows));
         let layer_len = store_rows * 2 * self.decoder.widths.kv();
         let decoder = &mut self.decoder;
-        decoder.begin(batch, store_rows, &work)?;
+        decoder.rotations(work);
         decoder.embed(work.x, tokens);
         let inside = Inside {
             middle: work.x,
@@ -317,9 +362,8 @@ impl Model {
         };
         for layer in 0..self.config.num_hidden_layers {
             let keys = Keys::Store(all.at(layer * layer_len, layer_len));
-            decoder.block(layer, tokens, work.x, work.x, &inside, keys, &work);
+            decoder.block(layer, tokens, work.x, work.x, &inside, keys, work);
         }
-        Ok(work)
     }
 
     /// Buffers for a forward pass of so many tokens and targets.
@@ -355,16 +399,16 @@ impl Model {
         Ok(back)
     }
 
-    /// A buffer of at least `len` elements for activations that a step keeps.
-    pub(crate) fn kept(&mut self, len: usize) -> Result<Buf, EngineError> {
+    /// Buffers of at least `len` elements for what a step keeps.
+    pub(crate) fn kept(&mut self, len: Both<usize>) -> Result<Both<Buf>, EngineError> {
         if let Some(kept) = self.kept {
-            if kept.len() >= len {
+            if kept.holds(len) {
                 return Ok(kept);
             }
             self.kept = None;
-            self.decoder.backend.release(kept);
+            kept.release(self.decoder.backend.as_mut());
         }
-        let kept = self.decoder.backend.allocate(Purpose::Activations, len)?;
+        let kept = Both::allocate(self.decoder.backend.as_mut(), len)?;
         self.kept = Some(kept);
         Ok(kept)
     }
@@ -528,9 +572,9 @@ impl Model {
     }
 }
 
-/// As [`Model::kv_row_bytes`].
-pub(crate) fn kv_row_bytes(config: &ModelConfig) -> u64 {
-    (config.num_hidden_layers * 2 * Widths::new(config).kv() * 4) as u64
+/// Elements of one row of the key/value store, over all layers.
+pub(crate) fn kv_row_elements(config: &ModelConfig) -> u64 {
+    (config.num_hidden_layers * 2 * Widths::new(config).kv()) as u64
 }
 
 fn named(places: &Places, name: &str) -> Result<Place, EngineError> {

@@ -1,5 +1,7 @@
 //! Buffers that a pass over a batch works in, planned for a number of tokens.
 
+use std::ops::Add;
+
 use crate::backend::{Backend, Buf, Linear, Purpose, Rows};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -9,6 +11,110 @@ use crate::model::layout::Projection;
 const LOGITS: usize = 1 << 24;
 /// Most rows of logits that exist at once.
 const LOGITS_ROWS: usize = 1024;
+/// Parts of a buffer begin at multiples of this, a cache line of f32.
+const ALIGN: usize = 16;
+
+/// Something for each purpose that the numbers of a pass have: elements, bytes, buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Both<T> {
+    /// For [`Purpose::Activations`].
+    pub(crate) activations: T,
+    /// For [`Purpose::Sums`].
+    pub(crate) sums: T,
+}
+
+impl Add for Both<usize> {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            activations: self.activations + other.activations,
+            sums: self.sums + other.sums,
+        }
+    }
+}
+
+impl Both<usize> {
+    /// So many elements of sums alone.
+    pub(crate) fn sums(sums: usize) -> Self {
+        Self {
+            activations: 0,
+            sums,
+        }
+    }
+
+    /// Bytes, where an element of each takes `width`.
+    pub(crate) fn bytes(self, width: Self) -> u64 {
+        (self.activations * width.activations + self.sums * width.sums) as u64
+    }
+}
+
+impl Both<Buf> {
+    /// Buffers of so many elements.
+    pub(crate) fn allocate(
+        backend: &mut dyn Backend,
+        len: Both<usize>,
+    ) -> Result<Self, EngineError> {
+        let activations = backend.allocate(Purpose::Activations, len.activations)?;
+        let sums = backend.allocate(Purpose::Sums, len.sums);
+        if sums.is_err() {
+            backend.release(activations);
+        }
+        Ok(Self {
+            activations,
+            sums: sums?,
+        })
+    }
+
+    pub(crate) fn release(self, backend: &mut dyn Backend) {
+        backend.release(self.activations);
+        backend.release(self.sums);
+    }
+
+    /// The elements from `offset` on.
+    pub(crate) fn at(self, offset: Both<usize>, len: Both<usize>) -> Self {
+        Self {
+            activations: self.activations.at(offset.activations, len.activations),
+            sums: self.sums.at(offset.sums, len.sums),
+        }
+    }
+
+    /// Whether they hold so many elements.
+    pub(crate) fn holds(self, len: Both<usize>) -> bool {
+        self.activations.len() >= len.activations && self.sums.len() >= len.sums
+    }
+}
+
+/// Bytes of an element of each purpose.
+pub(crate) fn element_bytes(backend: &dyn Backend) -> Both<usize> {
+    Both {
+        activations: backend.bytes(Purpose::Activations),
+        sums: backend.bytes(Purpose::Sums),
+    }
+}
+
+/// Parts of buffers that lie one behind the other, each on a cache line.
+fn lay_out<const N: usize>(sizes: [usize; N]) -> (usize, [usize; N]) {
+    let mut offset = 0;
+    let places = sizes.map(|n| {
+        let place = offset;
+        offset += n.next_multiple_of(ALIGN);
+        place
+    });
+    (offset, places)
+}
+
+/// Elements that parts of these sizes take.
+fn total<const N: usize>(sizes: [usize; N]) -> usize {
+    lay_out(sizes).0
+}
+
+/// Cuts a buffer of [`total`] elements into its parts.
+fn cut<const N: usize>(buf: Buf, sizes: [usize; N]) -> [Buf; N] {
+    let (_, places) = lay_out(sizes);
+    let mut sizes = sizes.into_iter();
+    places.map(|place| buf.at(place, sizes.next().expect("a size a place")))
+}
 
 /// Widths of a model's activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,32 +232,34 @@ pub(crate) struct Inside {
 
 impl Inside {
     /// Elements for a number of tokens.
-    pub(crate) fn len(widths: Widths, tokens: usize) -> usize {
-        Self::sizes(widths, tokens).iter().sum()
+    pub(crate) fn len(widths: Widths, tokens: usize) -> Both<usize> {
+        Both {
+            activations: total(Self::activations(widths, tokens)),
+            sums: total(Self::sums(widths, tokens)),
+        }
     }
 
-    fn sizes(w: Widths, tokens: usize) -> [usize; 8] {
+    fn activations(w: Widths, tokens: usize) -> [usize; 6] {
         [
             w.qkv(),
             w.normed_qk(),
             w.q(),
-            w.heads,
             w.branch(),
-            w.hidden,
             2 * w.inner,
             w.branch(),
         ]
         .map(|n| n * tokens)
     }
 
-    /// Cuts a buffer of [`Inside::len`] elements.
-    pub(crate) fn cut(buf: Buf, widths: Widths, tokens: usize) -> Self {
-        let mut offset = 0;
-        let parts = Self::sizes(widths, tokens).map(|n| {
-            offset += n;
-            buf.at(offset - n, n)
-        });
-        let [qkv, normed, attention, lse, attended, middle, gate_up, fed] = parts;
+    fn sums(w: Widths, tokens: usize) -> [usize; 2] {
+        [w.heads * tokens, w.hidden * tokens]
+    }
+
+    /// Cuts buffers of [`Inside::len`] elements.
+    pub(crate) fn cut(buf: Both<Buf>, widths: Widths, tokens: usize) -> Self {
+        let activations = Self::activations(widths, tokens);
+        let [qkv, normed, attention, attended, gate_up, fed] = cut(buf.activations, activations);
+        let [lse, middle] = cut(buf.sums, Self::sums(widths, tokens));
         Self {
             qkv,
             rotated: widths.rotated(qkv, normed),
@@ -170,7 +278,7 @@ impl Inside {
 pub(crate) struct Work {
     /// Most tokens of a batch.
     pub(crate) tokens: usize,
-    all: Buf,
+    all: Both<Buf>,
     /// Residual stream.
     pub(crate) x: Buf,
     /// A norm's result.
@@ -191,17 +299,23 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    fn sizes(w: Widths, tokens: usize, targets: usize) -> [usize; 12] {
+    fn activations(w: Widths, tokens: usize) -> [usize; 5] {
+        [
+            tokens * w.hidden,
+            Inside::len(w, tokens).activations,
+            tokens * w.inner,
+            tokens * w.rank,
+            w.head_rows() * w.hidden,
+        ]
+    }
+
+    fn sums(w: Widths, tokens: usize, targets: usize) -> [usize; 8] {
         let rows = w.head_rows();
         [
             tokens * w.hidden,
-            tokens * w.hidden,
-            Inside::len(w, tokens),
-            tokens * w.inner,
-            tokens * w.rank,
+            Inside::len(w, tokens).sums,
             tokens * w.head_dim,
             (w.rope_tables - 1) * tokens * w.head_dim,
-            rows * w.hidden,
             rows * w.hidden,
             rows * w.vocabulary,
             targets,
@@ -210,8 +324,11 @@ impl Work {
     }
 
     /// Elements for so many tokens and targets.
-    pub(crate) fn elements(w: Widths, tokens: usize, targets: usize) -> usize {
-        Self::sizes(w, tokens, targets).iter().sum()
+    pub(crate) fn len(w: Widths, tokens: usize, targets: usize) -> Both<usize> {
+        Both {
+            activations: total(Self::activations(w, tokens)),
+            sums: total(Self::sums(w, tokens, targets)),
+        }
     }
 
     pub(crate) fn plan(
@@ -220,21 +337,23 @@ impl Work {
         tokens: usize,
         targets: usize,
     ) -> Result<Self, EngineError> {
-        let (all, parts) = allocate(backend, Self::sizes(w, tokens, targets))?;
+        let all = Both::allocate(backend, Self::len(w, tokens, targets))?;
+        let [normed, inside, gated, low, picked_normed] =
+            cut(all.activations, Self::activations(w, tokens));
         let [
             x,
-            normed,
-            inside,
-            gated,
-            low,
+            inside_sums,
             rope,
             sliding_rope,
             picked,
-            picked_normed,
             logits,
             logp,
             entropy,
-        ] = parts;
+        ] = cut(all.sums, Self::sums(w, tokens, targets));
+        let inside = Both {
+            activations: inside,
+            sums: inside_sums,
+        };
         Ok(Self {
             tokens,
             all,
@@ -258,7 +377,7 @@ impl Work {
     }
 
     pub(crate) fn release(self, backend: &mut dyn Backend) {
-        backend.release(self.all);
+        self.all.release(backend);
     }
 }
 
@@ -266,7 +385,7 @@ impl Work {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Back {
     pub(crate) tokens: usize,
-    all: Buf,
+    all: Both<Buf>,
     /// Gradient of the residual stream.
     pub(crate) dx: Buf,
     /// Of a norm's result.
@@ -287,26 +406,33 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    fn sizes(w: Widths, tokens: usize) -> [usize; 11] {
-        let rows = w.head_rows();
+    fn activations(w: Widths, tokens: usize) -> [usize; 5] {
         [
-            tokens * w.hidden,
             tokens * w.hidden,
             tokens * w.inner,
             tokens * w.q(),
+            tokens * w.rank,
+            w.head_rows() * w.hidden,
+        ]
+    }
+
+    fn sums(w: Widths, tokens: usize) -> [usize; 6] {
+        [
+            tokens * w.hidden,
             tokens * w.qkv(),
             tokens * w.normed_qk(),
             tokens * w.branch(),
-            tokens * w.rank,
             w.hidden.max(w.head_dim),
-            rows * w.hidden,
-            rows * w.hidden,
+            w.head_rows() * w.hidden,
         ]
     }
 
     /// Elements for so many tokens.
-    pub(crate) fn elements(w: Widths, tokens: usize) -> usize {
-        Self::sizes(w, tokens).iter().sum()
+    pub(crate) fn len(w: Widths, tokens: usize) -> Both<usize> {
+        Both {
+            activations: total(Self::activations(w, tokens)),
+            sums: total(Self::sums(w, tokens)),
+        }
     }
 
     pub(crate) fn plan(
@@ -314,20 +440,10 @@ impl Back {
         w: Widths,
         tokens: usize,
     ) -> Result<Self, EngineError> {
-        let (all, parts) = allocate(backend, Self::sizes(w, tokens))?;
-        let [
-            dx,
-            dnormed,
-            dgated,
-            dattention,
-            dqkv,
-            dnormed_qk,
-            dbranch,
-            dlow,
-            unread,
-            dpicked,
-            dpicked_normed,
-        ] = parts;
+        let all = Both::allocate(backend, Self::len(w, tokens))?;
+        let [dnormed, dgated, dattention, dlow, dpicked_normed] =
+            cut(all.activations, Self::activations(w, tokens));
+        let [dx, dqkv, dnormed_qk, dbranch, unread, dpicked] = cut(all.sums, Self::sums(w, tokens));
         Ok(Self {
             tokens,
             all,
@@ -346,22 +462,6 @@ impl Back {
     }
 
     pub(crate) fn release(self, backend: &mut dyn Backend) {
-        backend.release(self.all);
+        self.all.release(backend);
     }
-}
-
-/// One allocation for several buffers, each on a cache line.
-fn allocate<const N: usize>(
-    backend: &mut dyn Backend,
-    sizes: [usize; N],
-) -> Result<(Buf, [Buf; N]), EngineError> {
-    let total = sizes.iter().map(|n| n.next_multiple_of(16)).sum();
-    let all = backend.allocate(Purpose::Activations, total)?;
-    let mut offset = 0;
-    let parts = sizes.map(|n| {
-        let part = all.at(offset, n);
-        offset += n.next_multiple_of(16);
-        part
-    });
-    Ok((all, parts))
 }

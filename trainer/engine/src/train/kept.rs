@@ -1,7 +1,7 @@
 //! Which activations a step keeps from the forward to the backward pass, within a budget; the others are computed again.
 
 use crate::backend::Buf;
-use crate::model::work::{Inside, Widths};
+use crate::model::work::{Both, Inside, Widths};
 
 /// Parts begin on a cache line.
 const ALIGN: usize = 16;
@@ -19,18 +19,18 @@ pub(super) struct Kept {
     pub(super) inside: Vec<Option<Inside>>,
 }
 
-/// Places in one buffer, found before it is allocated.
+/// Places in the buffers, found before they are allocated.
 #[derive(Debug, Clone, PartialEq)]
 struct Places {
     inputs: usize,
-    inside: Vec<Option<usize>>,
+    inside: Vec<Option<Both<usize>>>,
 }
 
 /// What is kept of each pack, and where.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
-    /// Elements of the buffer.
-    pub(crate) len: usize,
+    /// Elements of the buffers.
+    pub(crate) len: Both<usize>,
     packs: Vec<Option<Places>>,
     layers: usize,
     widths: Widths,
@@ -38,23 +38,30 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans for packs of so many tokens. Packs beyond the budget are forwarded again when their gradients are computed: one after another, in one place, which is
-    /// there whatever the budget.
-    pub(crate) fn new(widths: Widths, layers: usize, tokens: &[usize], budget: u64) -> Self {
-        let budget = usize::try_from(budget / 4).unwrap_or(usize::MAX);
-        let inputs = |tokens: usize| (layers + 1) * stride(widths, tokens);
-        let mut len = tokens.iter().copied().max().map_or(0, inputs);
+    /// Plans for packs of so many tokens; an element takes `width` bytes. Packs beyond the budget of bytes are forwarded again when their gradients are computed: one
+    /// after another, in one place, which is there whatever the budget.
+    pub(crate) fn new(
+        widths: Widths,
+        layers: usize,
+        tokens: &[usize],
+        budget: u64,
+        width: Both<usize>,
+    ) -> Self {
+        let inputs = |tokens: usize| Both::sums((layers + 1) * stride(widths, tokens));
+        let fits = |len: Both<usize>| len.bytes(width) <= budget;
+        let largest = tokens.iter().copied().max();
+        let mut len = largest.map_or(Both::default(), inputs);
+        let all = tokens.iter().map(|n| inputs(*n));
+        let all = all.fold(Both::default(), |a, b| a + b);
         let mut packs: Vec<Option<Places>> = Vec::new();
         for (number, &n) in tokens.iter().enumerate() {
             // The first pack is in the place that is there anyway, if no other needs it.
-            let all: usize = tokens.iter().map(|n| inputs(*n)).sum();
-            let fits_all = number == 0 && (tokens.len() == 1 || all <= budget);
-            let place = if fits_all {
+            let place = if number == 0 && (tokens.len() == 1 || fits(all)) {
                 len = inputs(n);
                 Some(0)
-            } else if len + inputs(n) <= budget {
-                len += inputs(n);
-                Some(len - inputs(n))
+            } else if fits(len + inputs(n)) {
+                len = len + inputs(n);
+                Some(len.sums - inputs(n).sums)
             } else {
                 None
             };
@@ -64,11 +71,11 @@ impl Plan {
             }));
         }
         for (places, &n) in packs.iter_mut().zip(tokens) {
-            let size = Inside::len(widths, n).next_multiple_of(ALIGN);
+            let size = Inside::len(widths, n);
             for inside in places.iter_mut().flat_map(|p| &mut p.inside) {
-                if len + size <= budget {
+                if fits(len + size) {
                     *inside = Some(len);
-                    len += size;
+                    len = len + size;
                 }
             }
         }
@@ -82,7 +89,7 @@ impl Plan {
     }
 
     /// The parts of `buf` that keep a pack's activations, `None` where it is to be forwarded again.
-    pub(super) fn kept(&self, buf: Buf, pack: usize) -> Option<Kept> {
+    pub(super) fn kept(&self, buf: Both<Buf>, pack: usize) -> Option<Kept> {
         let places = self.packs[pack].as_ref()?;
         let tokens = self.tokens[pack];
         let size = Inside::len(self.widths, tokens);
@@ -96,21 +103,18 @@ impl Plan {
     }
 
     /// The place of packs that are forwarded again.
-    pub(super) fn again(&self, buf: Buf, pack: usize) -> Kept {
+    pub(super) fn again(&self, buf: Both<Buf>, pack: usize) -> Kept {
         Kept {
             inputs: self.inputs(buf, 0, self.tokens[pack]),
             inside: vec![None; self.layers],
         }
     }
 
-    fn inputs(&self, buf: Buf, offset: usize, tokens: usize) -> Vec<Buf> {
+    fn inputs(&self, buf: Both<Buf>, offset: usize, tokens: usize) -> Vec<Buf> {
+        let len = tokens * self.widths.hidden;
+        let place = |i| offset + i * stride(self.widths, tokens);
         (0..=self.layers)
-            .map(|i| {
-                buf.at(
-                    offset + i * stride(self.widths, tokens),
-                    tokens * self.widths.hidden,
-                )
-            })
+            .map(|i| buf.sums.at(place(i), len))
             .collect()
     }
 }
@@ -119,16 +123,16 @@ fn stride(widths: Widths, tokens: usize) -> usize {
     (tokens * widths.hidden).next_multiple_of(ALIGN)
 }
 
-/// A third of the memory that weights, gradients and moments (`taken` bytes) leave.
-pub(crate) fn default_budget(taken: u64) -> u64 {
-    crate::memory::total().map_or(UNKNOWN, |all| (all.saturating_sub(taken) / 3).min(MOST))
+/// A third of the device's `memory` that weights, gradients and moments (`taken` bytes) leave.
+pub(crate) fn default_budget(memory: Option<u64>, taken: u64) -> u64 {
+    memory.map_or(UNKNOWN, |all| (all.saturating_sub(taken) / 3).min(MOST))
 }
 
 #[cfg(test)]
 mod tests {
     use super::Plan;
-    use crate::backend::{Backend, Purpose, cpu};
-    use crate::model::work::Widths;
+    use crate::backend::{Backend, cpu};
+    use crate::model::work::{Both, Widths};
 
     const WIDTHS: Widths = Widths {
         hidden: 24,
@@ -146,15 +150,17 @@ mod tests {
     #[test]
     fn a_budget_is_kept_to_beyond_the_one_place_that_is_always_there() {
         let tokens = [50, 70, 30];
+        let width = Both {
+            activations: 2,
+            sums: 4,
+        };
         let mut found = [0; 2];
         for budget in (0..2_000_000).step_by(10_000) {
-            let plan = Plan::new(WIDTHS, 4, &tokens, budget);
-            let least = Plan::new(WIDTHS, 4, &tokens, 0).len;
-            assert!(plan.len as u64 * 4 <= budget.max(least as u64 * 4));
+            let plan = Plan::new(WIDTHS, 4, &tokens, budget, width);
+            let least = Plan::new(WIDTHS, 4, &tokens, 0, width).len;
+            assert!(plan.len.bytes(width) <= budget.max(least.bytes(width)));
             let mut backend: Box<dyn Backend> = cpu::open(Some(1)).expect("one thread");
-            let buf = backend
-                .allocate(Purpose::Activations, plan.len)
-                .expect("memory");
+            let buf = Both::allocate(backend.as_mut(), plan.len).expect("memory");
             let mut parts = Vec::new();
             let mut again = false;
             for pack in 0..tokens.len() {
@@ -162,25 +168,22 @@ mod tests {
                     again = true;
                     continue;
                 };
-                parts.extend(kept.inputs.iter().map(|b| (b.offset, b.len)));
+                parts.extend(kept.inputs);
                 for inside in kept.inside.iter().flatten() {
-                    parts.push((inside.qkv.offset, inside.qkv.len));
-                    parts.push((inside.gate_up.offset, inside.gate_up.len));
+                    parts.extend([inside.qkv, inside.gate_up, inside.middle, inside.lse]);
                 }
             }
             if again {
                 found[0] += 1;
-                let longest = plan.again(buf, 1).inputs;
-                parts.extend(longest.iter().map(|b| (b.offset, b.len)));
+                parts.extend(plan.again(buf, 1).inputs);
             } else {
                 found[1] += 1;
             }
-            parts.sort_unstable();
+            parts.sort_unstable_by_key(|part| (part.block, part.offset));
             for pair in parts.windows(2) {
-                assert!(
-                    pair[0].0 + pair[0].1 <= pair[1].0,
-                    "parts overlap at {budget}"
-                );
+                let apart = pair[0].block != pair[1].block
+                    || pair[0].offset + pair[0].len <= pair[1].offset;
+                assert!(apart, "parts overlap at {budget}");
             }
         }
         assert!(found[0] > 0 && found[1] > 0);

@@ -15,7 +15,7 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::Gradient;
 use crate::model::forward::Keys;
-use crate::model::work::{Inside, Work};
+use crate::model::work::{Inside, Work, element_bytes};
 use crate::train::adamw;
 use crate::train::kept::{Kept, Plan, default_budget};
 use crate::train::pack::{Pack, pack};
@@ -200,11 +200,12 @@ impl MiniBatch {
     pub(super) fn plan_of(&self, model: &Model, packs: Range<usize>) -> Plan {
         let budget = model
             .kept_bytes
-            .unwrap_or_else(|| default_budget(model.training_bytes()));
+            .unwrap_or_else(|| default_budget(model.memory(), model.training_bytes()));
         let packs = self.packs[packs].iter();
         let tokens: Vec<usize> = packs.map(|p| p.batch.tokens.len()).collect();
         let layers = model.config().num_hidden_layers;
-        Plan::new(model.decoder.widths, layers, &tokens, budget)
+        let width = element_bytes(model.decoder.backend.as_ref());
+        Plan::new(model.decoder.widths, layers, &tokens, budget, width)
     }
 
     /// Forward pass of a pack with its head; statistics go to `stats`.
@@ -248,7 +249,8 @@ impl MiniBatch {
         let tokens = batch.tokens.len();
         let work = &self.work;
         let decoder = &mut model.decoder;
-        decoder.begin(batch, tokens, work)?;
+        decoder.begin(batch, tokens, tokens)?;
+        decoder.rotations(work);
         let stream = |layer: usize| kept.map_or(work.x, |kept| kept.inputs[layer]);
         decoder.embed(stream(0), tokens);
         let layers = decoder.layout.blocks.len();
@@ -295,7 +297,8 @@ impl MiniBatch {
         let gradient = model.wanted_gradient()?;
         let work = &self.work;
         let decoder = &mut model.decoder;
-        decoder.begin(&pack.batch, tokens, work)?;
+        decoder.begin(&pack.batch, tokens, tokens)?;
+        decoder.rotations(work);
         let width = decoder.widths.hidden;
         let dx = back.dx.at(0, tokens * width);
         decoder.backend.zero(dx);

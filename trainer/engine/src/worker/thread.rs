@@ -3,7 +3,6 @@
 use std::sync::{Arc, mpsc};
 
 use super::{Completion, EngineOptions, GenerateRequest, ModelInfo};
-use crate::backend;
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
 use crate::load::Loaded;
@@ -96,8 +95,7 @@ fn open(
     load: impl FnOnce() -> Result<Loaded, EngineError>,
     options: &EngineOptions,
 ) -> Result<(Model, Opened), EngineError> {
-    options.device.available()?;
-    let backend = backend::cpu::open_with(options.threads, options.dtype)?;
+    let backend = options.device.open(options.threads, options.dtype)?;
     let Loaded {
         config,
         weights,

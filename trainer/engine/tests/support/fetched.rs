@@ -4,29 +4,44 @@
 
 use std::path::PathBuf;
 
-/// A folder of the cache; `None`, and a line that says so, where it is not there.
-pub(crate) fn folder(name: &str, remedy: &str) -> Option<PathBuf> {
+/// A folder of the cache, or what to do where it is not there.
+fn found(name: &str, remedy: &str) -> Result<PathBuf, String> {
     let home = std::env::var_os("RAPID_HOME").map(PathBuf::from);
     let home = home.or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache")));
         Some(cache?.join("rapid"))
-    })?;
-    let folder = home.join(name);
+    });
+    let folder = home.unwrap_or_default().join(name);
     if folder.is_dir() {
-        return Some(folder);
+        return Ok(folder);
     }
-    eprintln!("SKIPPED: {} does not exist; run {remedy}", folder.display());
-    None
+    Err(format!("{} does not exist; run {remedy}", folder.display()))
+}
+
+/// A folder of the cache; `None`, and a line that says so, where it is not there.
+pub(crate) fn folder(name: &str, remedy: &str) -> Option<PathBuf> {
+    found(name, remedy)
+        .inspect_err(|why| eprintln!("SKIPPED: {why}"))
+        .ok()
 }
 
 pub(crate) fn gemma() -> Option<PathBuf> {
     folder("models/gemma3-270m", "`rapid fetch model:gemma3-270m`")
 }
 
+const SMOLLM2: (&str, &str) = (
+    "models/smollm2-135m-instruct",
+    "`rapid fetch model:smollm2-135m-instruct`",
+);
+
 pub(crate) fn smollm2() -> Option<PathBuf> {
-    let remedy = "`rapid fetch model:smollm2-135m-instruct`";
-    folder("models/smollm2-135m-instruct", remedy)
+    folder(SMOLLM2.0, SMOLLM2.1)
+}
+
+/// As [`smollm2`], for tests that fail without it.
+pub(crate) fn needed_smollm2() -> PathBuf {
+    found(SMOLLM2.0, SMOLLM2.1).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// The folder of a family's published tokenizer.

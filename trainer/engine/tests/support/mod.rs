@@ -159,6 +159,38 @@ pub(crate) fn groups(random: &mut Random, vocabulary: usize, count: usize) -> Ve
         .collect()
 }
 
+/// dL/dlogp of every token of the groups' completions.
+pub(crate) fn dlogp(random: &mut Random, groups: &[Group]) -> Vec<Vec<f32>> {
+    let completions = groups.iter().flat_map(|group| &group.completions);
+    completions
+        .map(|completion| completion.iter().map(|_| random.normal()).collect())
+        .collect()
+}
+
+/// A model, what to train it on, and a gradient.
+pub(crate) struct Case {
+    pub(crate) config: ModelConfig,
+    pub(crate) weights: Weights,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) dlogp: Vec<Vec<f32>>,
+}
+
+impl Case {
+    pub(crate) fn new(seed: u64, family: Family, count: usize) -> Self {
+        let mut random = Random(seed);
+        let config = config(&mut random, family);
+        let weights = weights(&mut random, &config);
+        let groups = groups(&mut random, config.vocab_size, count);
+        let dlogp = dlogp(&mut random, &groups);
+        Self {
+            config,
+            weights,
+            groups,
+            dlogp,
+        }
+    }
+}
+
 /// ‖a − b‖ / ‖b‖.
 pub(crate) fn distance(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());

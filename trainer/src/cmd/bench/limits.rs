@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use engine::EngineError;
 use engine::backend::{Backend, Buf, Linear, Purpose, cpu};
-use engine::{Device, EngineError};
 
 use crate::cmd::args::DeviceArgs;
 
@@ -26,7 +26,7 @@ pub(super) struct Limits {
 /// Measured on the CPU; `None` for another device.
 pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Option<Limits>> {
     let options = device.options()?;
-    if !matches!(options.device, Device::Auto | Device::Cpu) {
+    if options.device.available()? != "cpu" {
         return Ok(None);
     }
     let mut backend = cpu::open_with(options.threads, options.dtype)?;

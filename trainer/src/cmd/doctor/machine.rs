@@ -1,8 +1,10 @@
-//! Processor, threads, memory, cache folder.
+//! Processor, GPU, threads, memory, cache folder.
 
 use std::fs;
 
 use datasets::fetch;
+use engine::Device;
+use engine::backend::cuda::probe::Absent;
 
 use super::Check;
 use crate::cmd::args::DeviceArgs;
@@ -12,7 +14,7 @@ use crate::cmd::paragraph;
 const COMFORTABLE_GIB: f64 = 4.0;
 
 pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
-    let mut checks = vec![processor(), device(args), thread_count(args.threads)];
+    let mut checks = vec![processor(), gpu(), device(args), thread_count(args.threads)];
     checks.extend(memory());
     checks.push(cache_folder());
     checks
@@ -37,6 +39,18 @@ fn processor() -> Check {
             format!("{name} ({})", features.join(", "))
         },
     )
+}
+
+fn gpu() -> Check {
+    match Device::gpu() {
+        Ok(gpu) => Check::ok("gpu", gpu.to_string()),
+        Err(Absent::None(reason)) => Check::ok("gpu", format!("none found: {reason}")),
+        Err(Absent::Unusable(reason)) => Check::warn(
+            "gpu",
+            format!("none that can be used: {reason}"),
+            "until this is mended, everything computes on the CPU",
+        ),
+    }
 }
 
 fn device(args: &DeviceArgs) -> Check {

@@ -13,7 +13,7 @@ use trainer::rollout::{self, Drawing, Query, RolloutError, SampledGroup, Tally};
 use trainer::stop::Stop;
 use trainer::study::{self, Behaviour, Plan, Sampled, Study, StudyError, Toy};
 
-use crate::cmd::args::{DeviceArgs, open_model, positive, temperature};
+use crate::cmd::args::{DeviceArgs, PromptArgs, open_model, positive, temperature};
 use crate::cmd::bar::bar;
 use crate::cmd::eval::{Part, asked};
 use crate::cmd::{Interrupted, Usage, block_on, print};
@@ -54,15 +54,8 @@ pub(crate) struct Args {
     /// Which part of the data set
     #[arg(long, value_enum, default_value_t = Part::Train)]
     split: Part,
-    /// Prompt template: the data set's own (auto), a built-in one's name, or a file
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    template: String,
-    /// Put the prompt into the model's chat template, as the user's message
-    #[arg(long)]
-    chat: bool,
-    /// A text that ends a completion, instead of the template's; may be repeated
-    #[arg(long, value_name = "TEXT")]
-    stop: Vec<String>,
+    #[command(flatten)]
+    prompt: PromptArgs,
     /// Groups that each behaviour policy draws: sixteen of each prompt, so that this divided by sixteen is the number of prompts
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = positive)]
     groups: usize,
@@ -147,13 +140,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     let stop = Stop::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;
     let tasks = args.split.tasks(dataset);
-    let data = config::Data {
-        dataset: name.to_owned(),
-        template: args.template.clone(),
-        chat: args.chat,
-        stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
-        ..config::Data::default()
-    };
+    let data = args.prompt.of(name);
     let (prompts, stop_strings) = tokio::task::block_in_place(|| asked(&data, &engine, tasks))?;
     let plan = Plan {
         groups: args.groups,

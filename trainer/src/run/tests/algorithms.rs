@@ -19,6 +19,18 @@ fn fitted(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, 
     })
 }
 
+/// A run from where its folder stands to its end.
+async fn trained(root: &Path, config: &Config) -> Summary {
+    let job = fitted(root, config, Arc::new(Toy::default())).unwrap();
+    train(job).await.unwrap()
+}
+
+/// A run that ends with an error in a step.
+async fn failed(root: &Path, config: &Config, step: usize) {
+    let job = fitted(root, config, Arc::new(Toy::failing_at(step))).unwrap();
+    train(job).await.unwrap_err();
+}
+
 fn of_preset(url: &str, preset: Preset, more: &[&str]) -> Config {
     let preset = format!("algorithm.preset={}", preset.name());
     let mut sets = vec![preset.as_str(), "run.updates=20", "eval.every=0"];
@@ -43,21 +55,14 @@ async fn every_preset_learns_and_resumes_to_the_bit() {
     for preset in Preset::ALL {
         let config = of_preset(&server.url, preset, &[]);
         let never = home.path().join(preset.name());
-        let summary = train(fitted(&never, &config, Arc::new(Toy::default())).unwrap())
-            .await
-            .unwrap();
+        let summary = trained(&never, &config).await;
         let passed = |at: usize| summary.evals[at].pass_at_1().unwrap();
         assert!(passed(1) > passed(0), "{preset:?}: {:?}", summary.evals);
 
-        let failed = home.path().join(format!("{}-failed", preset.name()));
-        let policy = Arc::new(Toy::failing_at(7));
-        train(fitted(&failed, &config, policy).unwrap())
-            .await
-            .unwrap_err();
-        train(fitted(&failed, &config, Arc::new(Toy::default())).unwrap())
-            .await
-            .unwrap();
-        assert_same(&course(&failed), &course(&never), preset.name());
+        let cut = home.path().join(format!("{}-cut", preset.name()));
+        failed(&cut, &config, 7).await;
+        trained(&cut, &config).await;
+        assert_same(&course(&cut), &course(&never), preset.name());
     }
 }
 
@@ -68,9 +73,7 @@ async fn grpo_logs_how_far_it_is_from_where_it_began() {
     for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
         let root = home.path().join(beta);
         let config = of_preset(&server.url, Preset::Grpo, &[beta]);
-        train(fitted(&root, &config, Arc::new(Toy::default())).unwrap())
-            .await
-            .unwrap();
+        trained(&root, &config).await;
         let kl: Vec<f64> = steps(&root)
             .iter()
             .map(|step| step.algo.kl_reference.unwrap())
@@ -91,9 +94,7 @@ async fn dynamic_sampling_draws_groups_that_say_nothing_anew() {
     ] {
         let root = home.path().join(rounds);
         let config = of_preset(&server.url, Preset::Dapo, &[rounds, "algorithm.h=2"]);
-        train(fitted(&root, &config, Arc::new(Toy::default())).unwrap())
-            .await
-            .unwrap();
+        trained(&root, &config).await;
         let steps = steps(&root);
         assert!(
             steps
@@ -117,9 +118,7 @@ async fn a_phase_whose_samples_have_grown_old_is_drawn_anew_and_resumes_to_the_b
     ];
     let config = of_preset(&server.url, Preset::RapidPaper, &sets);
     let never = home.path().join("never");
-    train(fitted(&never, &config, Arc::new(Toy::default())).unwrap())
-        .await
-        .unwrap();
+    trained(&never, &config).await;
     let all = steps(&never);
     assert!(
         all.iter()
@@ -140,15 +139,10 @@ async fn a_phase_whose_samples_have_grown_old_is_drawn_anew_and_resumes_to_the_b
     assert_eq!(anew, fresh.iter().filter(|update| **update > 0).count());
 
     for fail_at in [3, 10, 15] {
-        let failed = home.path().join(format!("failed-{fail_at}"));
-        let policy = Arc::new(Toy::failing_at(fail_at));
-        train(fitted(&failed, &config, policy).unwrap())
-            .await
-            .unwrap_err();
-        train(fitted(&failed, &config, Arc::new(Toy::default())).unwrap())
-            .await
-            .unwrap();
-        assert_same(&course(&failed), &course(&never), &format!("{fail_at}"));
+        let cut = home.path().join(format!("cut-{fail_at}"));
+        failed(&cut, &config, fail_at).await;
+        trained(&cut, &config).await;
+        assert_same(&course(&cut), &course(&never), &format!("{fail_at}"));
     }
 }
 
@@ -158,9 +152,7 @@ async fn composed_rewards_are_logged_by_their_terms_and_groups_go_by_their_verdi
     let root = home.path().join("run");
     let sets = ["reward.format=0.5", "reward.length=-0.25"];
     let config = of_preset(&server.url, Preset::RapidLoo, &sets);
-    train(fitted(&root, &config, Arc::new(Toy::default())).unwrap())
-        .await
-        .unwrap();
+    trained(&root, &config).await;
     for step in steps(&root) {
         let terms = &step.terms;
         let sum = terms["correct"] + 0.5 * terms["format"] - 0.25 * terms["length"];
@@ -177,9 +169,7 @@ async fn mixed_mini_batches_use_each_completion_once_and_leave_lonely_ones_out()
     let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
     let config = of_preset(&server.url, Preset::RapidAuthor, &sets);
-    train(fitted(&root, &config, Arc::new(Toy::default())).unwrap())
-        .await
-        .unwrap();
+    trained(&root, &config).await;
     let steps = steps(&root);
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
@@ -203,18 +193,14 @@ async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
         (home.path().join(name), config)
     };
     let (bare, config) = run("bare", &["run.updates=3"]);
-    train(fitted(&bare, &config, Arc::new(Toy::default())).unwrap())
-        .await
-        .unwrap();
+    trained(&bare, &config).await;
     let sets = [
         "run.updates=9",
         "algorithm.sum_padding=true",
         "algorithm.kl=0.04",
     ];
     let (never, config) = run("never", &sets);
-    train(fitted(&never, &config, Arc::new(Toy::default())).unwrap())
-        .await
-        .unwrap();
+    trained(&never, &config).await;
     let (bare, padded) = (steps(&bare), steps(&never));
     let seen = |step: &StepRecord| (step.algo.reward, step.length_mean, step.entropy);
     assert_eq!(seen(&bare[0]), seen(&padded[0]));
@@ -223,14 +209,10 @@ async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
     assert_eq!(padded[0].algo.ell_std, 0.0);
     assert!(padded[1].algo.ell_std > 0.0);
 
-    let (failed, config) = run("failed", &sets);
-    train(fitted(&failed, &config, Arc::new(Toy::failing_at(7))).unwrap())
-        .await
-        .unwrap_err();
-    train(fitted(&failed, &config, Arc::new(Toy::default())).unwrap())
-        .await
-        .unwrap();
-    assert_same(&course(&failed), &course(&never), "padded");
+    let (cut, config) = run("cut", &sets);
+    failed(&cut, &config, 7).await;
+    trained(&cut, &config).await;
+    assert_same(&course(&cut), &course(&never), "padded");
 }
 
 /// The lessons of a teacher's file.

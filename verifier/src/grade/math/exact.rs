@@ -1,6 +1,8 @@
 //! Exact rational values: of numbers, and of the arithmetic that answers leave undone.
 
-use num_bigint::{BigInt, BigUint};
+use dashu_int::UBig;
+use dashu_int::ops::Gcd as _;
+use num_bigint::{BigInt, BigUint, Sign};
 use num_integer::Integer as _;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
@@ -23,14 +25,18 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
         Expr::Sum(terms) => {
             let mut sum = BigRational::zero();
             for term in terms {
-                sum = bounded(sum + rational(term)?)?;
+                let term = rational(term)?;
+                let above = sum.numer() * term.denom() + term.numer() * sum.denom();
+                sum = bounded(reduced(above, sum.denom() * term.denom()))?;
             }
             sum
         }
         Expr::Product(factors) => {
             let mut product = BigRational::one();
             for factor in factors {
-                product = bounded(product * rational(factor)?)?;
+                let factor = rational(factor)?;
+                let above = product.numer() * factor.numer();
+                product = bounded(reduced(above, product.denom() * factor.denom()))?;
             }
             product
         }
@@ -39,7 +45,8 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
             if below.is_zero() {
                 return None;
             }
-            rational(above)? / below
+            let (below, above) = (below.recip(), rational(above)?);
+            reduced(above.numer() * below.numer(), above.denom() * below.denom())
         }
         Expr::Power(base, power) => return self::power(&rational(base)?, &rational(power)?),
         Expr::Root(index, radicand) => {
@@ -54,6 +61,20 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
         _ => return None,
     };
     bounded(value)
+}
+
+/// A fraction in lowest terms, its denominator being positive. The library's own reduction takes many times as long, and longest where the denominator is 1.
+fn reduced(numerator: BigInt, denominator: BigInt) -> BigRational {
+    if denominator.is_one() {
+        return BigRational::from_integer(numerator);
+    }
+    let natural = |n: &BigInt| UBig::from_le_bytes(&n.magnitude().to_bytes_le());
+    let common = natural(&numerator).gcd(&natural(&denominator));
+    if common.is_one() {
+        return BigRational::new_raw(numerator, denominator);
+    }
+    let common = BigInt::from_bytes_le(Sign::Plus, &common.to_le_bytes());
+    BigRational::new_raw(numerator / &common, denominator / common)
 }
 
 fn bounded(value: BigRational) -> Option<BigRational> {
@@ -120,7 +141,8 @@ fn power(base: &BigRational, exponent: &BigRational) -> Option<BigRational> {
         return None;
     }
     let times = if bits <= 1 { times % 2 + 2 } else { times };
-    let power = BigRational::new(base.numer().pow(times), base.denom().pow(times));
+    // Powers of what has no common factor have none.
+    let power = BigRational::new_raw(base.numer().pow(times), base.denom().pow(times));
     Some(if exponent.is_negative() {
         power.recip()
     } else {
@@ -137,8 +159,6 @@ fn root(value: &BigRational, index: u32) -> Option<BigRational> {
         let root = n.nth_root(index);
         (root.pow(index) == *n).then_some(root)
     };
-    Some(BigRational::new(
-        exact(value.numer())?,
-        exact(value.denom())?,
-    ))
+    let (above, below) = (exact(value.numer())?, exact(value.denom())?);
+    Some(BigRational::new_raw(above, below))
 }

@@ -12,6 +12,8 @@ mod rowwise;
 mod softmax;
 mod threads;
 
+use std::ops::Range;
+
 use self::arena::Arena;
 use self::attention::{Gradients, Operands, Plan, Raw};
 use self::gemm::{Format, Operand, Products, Right};
@@ -49,6 +51,8 @@ pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend
         products: Products::default(),
         weights: PackedWeights::default(),
         partial: Vec::new(),
+        draws: Vec::new(),
+        drawn: Vec::new(),
     }))
 }
 
@@ -63,6 +67,9 @@ struct Cpu {
     weights: PackedWeights,
     /// Partial sums of weights' gradients, and other numbers that live for one operation.
     partial: Vec<f32>,
+    /// The current draws, and what they drew.
+    draws: Vec<Draw>,
+    drawn: Vec<Result<Sampled, NotFinite>>,
 }
 
 impl Cpu {
@@ -116,6 +123,14 @@ impl Backend for Cpu {
         format!("cpu ({threads} threads, {level}, {format})")
     }
 
+    fn memory(&self) -> Option<u64> {
+        crate::memory::total()
+    }
+
+    fn bytes(&self, _: Purpose) -> usize {
+        size_of::<f32>()
+    }
+
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         let buf = self.arena.allocate(len)?;
         if purpose == Purpose::Weights && self.format == Format::Bf16 {
@@ -153,7 +168,13 @@ impl Backend for Cpu {
             .rows(y, 1, |i, y| y.copy_from_slice(&x[i..i + y.len()]));
     }
 
-    fn begin(&mut self, batch: &Batch, store_rows: usize) -> Result<(), EngineError> {
+    fn begin(
+        &mut self,
+        batch: &Batch,
+        tokens: usize,
+        store_rows: usize,
+    ) -> Result<(), EngineError> {
+        assert_eq!(tokens, batch.tokens.len(), "batches are not padded here");
         batch.check(store_rows).map_err(EngineError::Request)?;
         self.plan = Plan::new(&batch.spans);
         self.batch.clone_from(batch);
@@ -491,22 +512,26 @@ impl Backend for Cpu {
         });
     }
 
-    fn sample(
-        &mut self,
-        logits: Buf,
-        vocabulary: usize,
-        draws: &[Draw],
-    ) -> Result<Vec<Sampled>, EngineError> {
-        let ([], [logits]) = self
-            .arena
-            .slices([], [logits.at(0, draws.len() * vocabulary)]);
+    fn draws(&mut self, draws: &[Draw]) {
+        self.draws.clear();
+        self.draws.extend_from_slice(draws);
+        self.drawn.clear();
+        self.drawn.resize(draws.len(), Err(NotFinite));
+    }
+
+    fn sample(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>) {
+        let len = draws.len() * vocabulary;
+        let ([], [logits]) = self.arena.slices([], [logits.at(0, len)]);
         let level = self.level;
-        let mut drawn = vec![Err(NotFinite); draws.len()];
-        let rows = logits.chunks_exact(vocabulary).zip(draws).zip(&mut drawn);
+        let (draws, drawn) = (&self.draws[draws.clone()], &mut self.drawn[draws]);
+        let rows = logits.chunks_exact(vocabulary).zip(draws).zip(drawn);
         self.threads.all(rows, |((row, draw), drawn)| {
             *drawn = softmax::draw_row(level, row, draw);
         });
-        let drawn: Result<Vec<Sampled>, _> = drawn.into_iter().collect();
+    }
+
+    fn sampled(&mut self) -> Result<Vec<Sampled>, EngineError> {
+        let drawn: Result<Vec<Sampled>, _> = self.drawn.iter().copied().collect();
         drawn.map_err(|e| EngineError::Numeric(e.to_string()))
     }
 

@@ -16,6 +16,8 @@ fn cpu(level: Level) -> Cpu {
         products: Products::default(),
         weights: PackedWeights::default(),
         partial: Vec::new(),
+        draws: Vec::new(),
+        drawn: Vec::new(),
     }
 }
 
@@ -63,7 +65,7 @@ fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
     let c = &mut cpu;
     let (rows, width) = (100, 53);
     let mut found = Vec::new();
-    c.begin(&batch(), rows).expect("a sound batch");
+    c.begin(&batch(), rows, rows).expect("a sound batch");
 
     let [x, y, w, d] = [1, 2, 3, 4].map(|seed| filled(c, rows * width, seed));
     let weight = w.at(0, width);
@@ -144,7 +146,9 @@ fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
             index: 4,
         })
         .collect();
-    let drawn = c.sample(logits, vocabulary, &draws).expect("finite logits");
+    c.draws(&draws);
+    c.sample(logits, vocabulary, 0..3);
+    let drawn = c.sampled().expect("finite logits");
     found.push(("draws", drawn.iter().map(|d| d.token).collect()));
     c.log_probs_backward(
         logits,

@@ -203,6 +203,8 @@ impl Threads {
         let job = Job { f, count };
         *shared.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job);
         shared.next.store(0, Ordering::Relaxed);
+        // A job that the calling thread left by a panic of its own has not looked at the others'.
+        shared.panicked.store(false, Ordering::Relaxed);
         let before = shared.state.fetch_add(ONE_JOB, Ordering::SeqCst);
         let opened = Open(shared);
         assert!(!open(before), "one job at a time");
@@ -211,7 +213,7 @@ impl Threads {
         }
         shared.work(job);
         drop(opened);
-        if shared.panicked.swap(false, Ordering::Relaxed) {
+        if shared.panicked.load(Ordering::Relaxed) {
             resume_unwind(Box::new("a thread of the engine panicked"));
         }
     }
@@ -227,7 +229,7 @@ impl Threads {
 
     /// Runs `f` on each of some things.
     pub(super) fn all<T: Send>(&self, things: impl Iterator<Item = T>, f: impl Fn(T) + Sync) {
-        if self.count == 1 {
+        if self.count == 1 || things.size_hint().1.is_some_and(|most| most < 2) {
             things.for_each(f);
             return;
         }
@@ -330,5 +332,29 @@ mod tests {
             sum.fetch_add(i, Ordering::Relaxed);
         });
         assert_eq!(sum.into_inner(), 28);
+    }
+
+    #[test]
+    fn a_job_in_which_every_thread_panics_leaves_nothing_to_the_next() {
+        let threads = Threads::start(Some(2)).unwrap();
+        let both = std::sync::Barrier::new(2);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            threads.each(2, &|_| {
+                both.wait();
+                panic!("as wanted");
+            });
+        }));
+        assert!(result.is_err());
+        threads.each(2, &|_| {});
+    }
+
+    #[test]
+    fn things_are_each_taken_once_however_few() {
+        let threads = Threads::start(Some(3)).unwrap();
+        for count in 0..5 {
+            let mut things = vec![0; count];
+            threads.all(things.iter_mut().enumerate(), |(i, thing)| *thing += i + 1);
+            assert!(things.iter().copied().eq(1..=count));
+        }
     }
 }

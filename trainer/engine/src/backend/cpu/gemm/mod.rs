@@ -200,15 +200,7 @@ impl Products {
     /// One block of depth of all rows, `b` being read where it lies: its rows are a tile's rows, and those of `a` its lanes. Packing `b` would cost more than
     /// multiplying it with so few rows.
     fn block_turned(&mut self, job: Job<'_>, b: Operand<'_>, depth: Range<usize>, add: bool) {
-        let Job {
-            level,
-            threads,
-            format,
-            output,
-            a,
-            ..
-        } = job;
-        let (rows, panel) = (a.vectors(), panel_rows(format, depth.len()));
+        let (rows, panel) = (job.a.vectors(), panel_rows(job.format, depth.len()));
         let panels = rows.div_ceil(LANES);
         if self.rows.len() < panels * panel {
             self.rows.resize(panels * panel, [0.0; LANES]);
@@ -216,40 +208,32 @@ impl Products {
         let packed = &mut self.rows[..panels * panel];
         for (number, to) in packed.chunks_exact_mut(panel).enumerate() {
             let vectors = number * LANES..rows.min((number + 1) * LANES);
-            pack(level, format, to, a, vectors, depth.clone());
+            pack(job.level, job.format, to, job.a, vectors, depth.clone());
         }
         let packed = &*packed;
         let (count, tile) = tile_rows(0..b.vectors());
-        let units = (8 * threads.count).min(count);
+        let units = (8 * job.threads.count).min(count);
         let unit = |unit: usize| {
             for number in unit * count / units..(unit + 1) * count / units {
                 let columns = tile(number);
                 // SAFETY: the tile lies in the result, and no other unit has it.
                 let to = unsafe {
-                    let y = { output }.start.add(columns.start);
-                    To::new(y, output.stride, columns.len(), rows, add)
+                    let y = { job.output }.start.add(columns.start);
+                    To::new(y, job.output.stride, columns.len(), rows, add)
                 };
                 let from = &b.data()[columns.start * b.depth() + depth.start..];
-                turned(level, to, from, b.depth(), depth.len(), packed, panel);
+                turned(job.level, to, from, b.depth(), depth.len(), packed, panel);
             }
         };
         let work = rows * b.vectors() * depth.len();
-        threads.each_if(work > PARALLEL, units, &unit);
+        job.threads.each_if(work > PARALLEL, units, &unit);
     }
 
     /// One block of depth of some rows.
     fn block(&mut self, job: Job<'_>, rows: Range<usize>, depth: Range<usize>, add: bool) {
-        let Job {
-            level,
-            threads,
-            format,
-            output,
-            a,
-            b,
-        } = job;
-        let (Right::Plain(of) | Right::Packed(of, _)) = b;
+        let (Right::Plain(of) | Right::Packed(of, _)) = job.b;
         let columns = of.vectors();
-        let panel = panel_rows(format, depth.len());
+        let panel = panel_rows(job.format, depth.len());
         let work = rows.len() * columns * depth.len();
         let (count, tile) = tile_rows(rows);
         if self.rows.len() < count * panel {
@@ -260,9 +244,16 @@ impl Products {
             // SAFETY: `rows` has `count` panels, and this one is no other call's.
             let to =
                 unsafe { std::slice::from_raw_parts_mut({ packed }.0.add(number * panel), panel) };
-            pack(level, format, to, a, tile(number), depth.clone());
+            pack(
+                job.level,
+                job.format,
+                to,
+                job.a,
+                tile(number),
+                depth.clone(),
+            );
         };
-        threads.each_if(
+        job.threads.each_if(
             count * depth.len() * LANES > PARALLEL / 4,
             count,
             &pack_rows,
@@ -270,7 +261,7 @@ impl Products {
 
         let groups = columns.div_ceil(COLUMNS);
         let parts = (count * TILE_ROWS).div_ceil(PART_ROWS);
-        let fits = |n: &usize| groups * parts >= 8 * n * threads.count;
+        let fits = |n: &usize| groups * parts >= 8 * n * job.threads.count;
         let together = [4, 2].into_iter().find(fits).unwrap_or(1);
         let units = groups.div_ceil(together);
         let multiply = |number: usize, panels: &[Row], stride: usize| {
@@ -281,20 +272,20 @@ impl Products {
                 // SAFETY: `rows` has `count` panels, all written; the tile lies in the result, and no other unit has it.
                 unsafe {
                     let a = std::slice::from_raw_parts({ packed }.0.add(number * panel), panel);
-                    let y = { output }
+                    let y = { job.output }
                         .start
-                        .add(rows.start * output.stride + columns.start);
-                    let to = To::new(y, output.stride, rows.len(), columns.len(), add);
-                    tiles(level, format, to, a, panels, stride);
+                        .add(rows.start * job.output.stride + columns.start);
+                    let to = To::new(y, job.output.stride, rows.len(), columns.len(), add);
+                    tiles(job.level, job.format, to, a, panels, stride);
                 }
             }
         };
         let unit = |number: usize| {
             let first = number % units * together * COLUMNS;
-            match b {
+            match job.b {
                 Right::Packed(of, packed) => {
-                    let stride = panel_rows(format, of.depth());
-                    let before = panel_rows(format, depth.start);
+                    let stride = panel_rows(job.format, of.depth());
+                    let before = panel_rows(job.format, depth.start);
                     multiply(
                         number,
                         &packed.rows[first / LANES * stride + before..],
@@ -310,17 +301,15 @@ impl Products {
                     let starts = columns.clone().step_by(LANES);
                     for (to, from) in panels.chunks_exact_mut(panel).zip(starts) {
                         let vectors = from..columns.end.min(from + LANES);
-                        pack(level, format, to, of, vectors, depth.clone());
+                        pack(job.level, job.format, to, of, vectors, depth.clone());
                     }
                     multiply(number, &panels[..wide], panel);
                 }),
             }
         };
-        threads.each_if(work > PARALLEL, units * parts, &unit);
+        job.threads.each_if(work > PARALLEL, units * parts, &unit);
     }
 }
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod yardstick;

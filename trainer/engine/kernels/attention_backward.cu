@@ -1,0 +1,216 @@
+// Gradients of attention, from scores computed anew and the forward's log-sum-exps (Dao 2023): first of the
+// queries, then of keys and values, so that no two blocks add to one number. With p = exp(score − lse) and
+// delta = Σ dy·y: dv = Σ p · dy; dscore = p · (dy·v − delta); dq and dk are sums of dscore · slope · k and ·
+// q, where slope is that of the score in q·k.
+
+// Keys of a tile that queries are led past.
+template <u32 WIDEST> struct BackwardKeys {
+    static const u32 COUNT = WIDEST <= 64 ? 64 : WIDEST <= 128 ? 32 : 16;
+};
+
+// Queries of a tile that keys are led past.
+template <u32 WIDEST> struct BackwardQueries {
+    static const u32 COUNT = WIDEST <= 128 ? 32 : 16;
+};
+
+template <u32 WIDEST>
+static __device__ __forceinline__ void backward_q(
+    float *dq, size_t dq_stride, const AttentionInputs<bf16> &in, const AttentionGradients<bf16> &given,
+    const Span &span, u32 first) {
+    const u32 tile_keys = BackwardKeys<WIDEST>::COUNT, columns = tile_keys / 8;
+    const u32 pitch = WIDEST + 8;
+    u32 head_dim = in.head_dim, head = blockIdx.y, kv_head = head / (in.heads / in.kv_heads);
+    bf16 *q_tile = (bf16 *)dynamic_shared, *dy_tile = q_tile + QUERY_TILE * pitch,
+         *k_tile = dy_tile + QUERY_TILE * pitch, *v_tile = k_tile + tile_keys * pitch;
+    Queries queries(span, first, QUERY_TILE, in.window);
+    const bf16 *q = in.q + (size_t)head * head_dim, *k = in.k + (size_t)kv_head * head_dim,
+               *v = in.v + (size_t)kv_head * head_dim, *dy = given.dy + (size_t)head * head_dim;
+    bool k_aligned = aligned_rows(k, in.k_stride), v_aligned = aligned_rows(v, in.v_stride);
+    u32 start = queries.from / tile_keys * tile_keys;
+    Cursor cursor(span, in.segments, start);
+    u32 tokens[QUERY_TILE / ROWS_AT_ONCE], rows[tile_keys / ROWS_AT_ONCE];
+    consecutive_rows(tokens, queries.token, queries.count);
+    copy_rows(q_tile, pitch, q, in.q_stride, tokens, head_dim, aligned_rows(q, in.q_stride));
+    copy_rows(dy_tile, pitch, dy, given.dy_stride, tokens, head_dim, aligned_rows(dy, given.dy_stride));
+
+    Scoring scoring(in.scale, in.soft_cap);
+    u32 warp_row = threadIdx.x / WARP * 16, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    Range seen[2] = {queries.keys(warp_row + g, in.window), queries.keys(warp_row + g + 8, in.window)};
+    float lse[2] = {}, delta[2] = {};
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+        u32 row = warp_row + g + 8 * i;
+        if (row >= queries.count) continue;
+        size_t at = (size_t)(queries.token + row) * in.heads + head;
+        lse[i] = given.lse[at], delta[i] = given.delta[at];
+    }
+    float out[WIDEST / 8][4] = {};
+    for (u32 base = start; base < queries.to; base += tile_keys) {
+        key_rows(rows, cursor, base, queries.to);
+        copy_rows(k_tile, pitch, k, in.k_stride, rows, head_dim, k_aligned);
+        copy_rows(v_tile, pitch, v, in.v_stride, rows, head_dim, v_aligned);
+        commit_copies();
+        wait_copies<0>();
+        __syncthreads();
+        float weights[columns][4], slopes[columns][4];
+        row_products<WIDEST>(weights, q_tile + warp_row * pitch, k_tile, head_dim);
+        row_products<WIDEST>(slopes, dy_tile + warp_row * pitch, v_tile, head_dim);
+        scoring.apply(weights);
+#pragma unroll
+        for (u32 j = 0; j < columns; j++) {
+#pragma unroll
+            for (u32 e = 0; e < 4; e++) {
+                bool is_seen = seen[e / 2].holds(base + 8 * j + 2 * t + e % 2);
+                scoring.gradient(weights[j][e], slopes[j][e], is_seen, lse[e / 2], delta[e / 2]);
+            }
+        }
+        add_weighted<pitch>(out, slopes, k_tile, head_dim);
+        __syncthreads();
+    }
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+        u32 row = warp_row + g + 8 * i;
+        if (row >= queries.count) continue;
+        float *to = dq + (queries.token + row) * dq_stride + (size_t)head * head_dim + 2 * t;
+#pragma unroll
+        for (u32 j = 0; j < WIDEST / 8; j++) {
+            if (8 * j < head_dim) to[8 * j] = out[j][2 * i], to[8 * j + 1] = out[j][2 * i + 1];
+        }
+    }
+}
+
+template <u32 WIDEST>
+static __device__ __forceinline__ void backward_q(
+    float *dq, size_t dq_stride, const AttentionInputs<float> &in, const AttentionGradients<float> &given,
+    const Span &span, u32 first) {
+    for (u32 part = first; part < min(first + QUERY_TILE, span.q_len); part += FLOAT_ROWS) {
+        backward_q_tile(dq, dq_stride, in, given, span, part);
+    }
+}
+
+// Writes dq. Grid (tiles, heads) as the forward's, 128 threads.
+//
+// Dynamic shared memory: in bf16 (2 · 64 + 2 · BackwardKeys) · (WIDEST + 8) numbers, in float (2 · 32 + 2 ·
+// 16) · (head_dim + 4).
+template <class T, u32 WIDEST = 256>
+__global__ void __launch_bounds__(TILE_THREADS) attention_backward_q(
+    float *dq, size_t dq_stride, const T *dy, size_t dy_stride, const float *lse, const float *delta,
+    const T *q, size_t q_stride, const T *k, size_t k_stride, const T *v, size_t v_stride, const Span *spans,
+    const Segment *segments, const u32 *tiles, u32 heads, u32 kv_heads, u32 head_dim, float scale,
+    float soft_cap, u32 window) {
+    AttentionInputs<T> in = {q,        q_stride, k,        k_stride, v,     v_stride, spans,
+                             segments, heads,    kv_heads, head_dim, scale, soft_cap, window};
+    AttentionGradients<T> given = {dy, dy_stride, lse, delta};
+    Span span = spans[tiles[2 * blockIdx.x]];
+    u32 first = tiles[2 * blockIdx.x + 1];
+    if (first < span.q_len) backward_q<WIDEST>(dq, dq_stride, in, given, span, first);
+}
+
+// A warp has 16 keys, as the rows of its products. Heads wider than 128 go through everything once for each
+// 128 numbers of the gradients, for want of registers.
+template <u32 WIDEST>
+static __device__ __forceinline__ void backward_kv(
+    float *dk, size_t dk_stride, float *dv, size_t dv_stride, const AttentionInputs<bf16> &in,
+    const AttentionGradients<bf16> &given, const KeyTile &tile, const Visit *visits) {
+    const u32 tile_queries = BackwardQueries<WIDEST>::COUNT, columns = tile_queries / 8,
+              part = WIDEST < 128 ? WIDEST : 128;
+    __shared__ float lse[tile_queries], delta[tile_queries];
+    const u32 pitch = WIDEST + 8;
+    u32 head_dim = in.head_dim, kv_head = blockIdx.y, group = in.heads / in.kv_heads;
+    bf16 *k_tile = (bf16 *)dynamic_shared, *v_tile = k_tile + KEY_TILE * pitch,
+         *q_tile = v_tile + KEY_TILE * pitch, *dy_tile = q_tile + tile_queries * pitch;
+    const bf16 *k = in.k + (size_t)kv_head * head_dim, *v = in.v + (size_t)kv_head * head_dim;
+    u32 rows[KEY_TILE / ROWS_AT_ONCE], tokens[tile_queries / ROWS_AT_ONCE];
+    consecutive_rows(rows, tile.row, tile.count);
+    copy_rows(k_tile, pitch, k, in.k_stride, rows, head_dim, aligned_rows(k, in.k_stride));
+    copy_rows(v_tile, pitch, v, in.v_stride, rows, head_dim, aligned_rows(v, in.v_stride));
+    Scoring scoring(in.scale, in.soft_cap);
+    u32 warp_row = threadIdx.x / WARP * 16, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    for (u32 column = 0; column < head_dim; column += part) {
+        u32 width = min(part, head_dim - column);
+        float dk_sum[part / 8][4] = {}, dv_sum[part / 8][4] = {};
+        for (u32 i = 0; i < tile.visits; i++) {
+            KeyQueries seeing(in.spans[visits[i].span], visits[i].position, tile.count, in.window);
+            u32 row = warp_row + g;
+            Range seen[2] = {
+                row < tile.count ? seeing.queries(row, in.window) : Range(0, 0),
+                row + 8 < tile.count ? seeing.queries(row + 8, in.window) : Range(0, 0)};
+            for (u32 head = kv_head * group; head < (kv_head + 1) * group; head++) {
+                const bf16 *q = in.q + (size_t)head * head_dim, *dy = given.dy + (size_t)head * head_dim;
+                bool q_aligned = aligned_rows(q, in.q_stride), dy_aligned = aligned_rows(dy, given.dy_stride);
+                for (u32 base = seeing.from; base < seeing.to; base += tile_queries) {
+                    consecutive_rows(tokens, seeing.token + base, seeing.to - base);
+                    copy_rows(q_tile, pitch, q, in.q_stride, tokens, head_dim, q_aligned);
+                    copy_rows(dy_tile, pitch, dy, given.dy_stride, tokens, head_dim, dy_aligned);
+                    commit_copies();
+                    if (threadIdx.x < tile_queries) {
+                        u32 query = base + threadIdx.x;
+                        size_t at = (size_t)(seeing.token + query) * in.heads + head;
+                        lse[threadIdx.x] = query < seeing.to ? given.lse[at] : 0;
+                        delta[threadIdx.x] = query < seeing.to ? given.delta[at] : 0;
+                    }
+                    wait_copies<0>();
+                    __syncthreads();
+                    float weights[columns][4], slopes[columns][4];
+                    row_products<WIDEST>(weights, k_tile + warp_row * pitch, q_tile, head_dim);
+                    row_products<WIDEST>(slopes, v_tile + warp_row * pitch, dy_tile, head_dim);
+                    scoring.apply(weights);
+#pragma unroll
+                    for (u32 j = 0; j < columns; j++) {
+#pragma unroll
+                        for (u32 e = 0; e < 4; e++) {
+                            u32 n = 8 * j + 2 * t + e % 2;
+                            scoring.gradient(
+                                weights[j][e], slopes[j][e], seen[e / 2].holds(base + n), lse[n], delta[n]);
+                        }
+                    }
+                    add_weighted<pitch>(dv_sum, weights, dy_tile + column, width);
+                    add_weighted<pitch>(dk_sum, slopes, q_tile + column, width);
+                    __syncthreads();
+                }
+            }
+        }
+#pragma unroll
+        for (u32 i = 0; i < 2; i++) {
+            u32 row = warp_row + g + 8 * i;
+            if (row >= tile.count) continue;
+            size_t to = tile.row + row, c = (size_t)kv_head * head_dim + column + 2 * t;
+#pragma unroll
+            for (u32 j = 0; j < part / 8; j++) {
+                if (8 * j >= width) break;
+                for (u32 e = 0; e < 2; e++) {
+                    dk[to * dk_stride + c + 8 * j + e] += dk_sum[j][2 * i + e];
+                    dv[to * dv_stride + c + 8 * j + e] += dv_sum[j][2 * i + e];
+                }
+            }
+        }
+    }
+}
+
+template <u32 WIDEST>
+static __device__ __forceinline__ void backward_kv(
+    float *dk, size_t dk_stride, float *dv, size_t dv_stride, const AttentionInputs<float> &in,
+    const AttentionGradients<float> &given, const KeyTile &tile, const Visit *visits) {
+    for (u32 first = 0; first < tile.count; first += FLOAT_ROWS) {
+        backward_kv_tile(dk, dk_stride, dv, dv_stride, in, given, tile, visits, first);
+    }
+}
+
+// Adds to dk and dv: over a tile's visits in their order, in each over the heads of the group, then over the
+// queries. Grid (key tiles, kv_heads), 128 threads.
+//
+// Dynamic shared memory: in bf16 (2 · 64 + 2 · BackwardQueries) · (WIDEST + 8) numbers, in float (2 · 32 + 2
+// · 16) · (head_dim + 4).
+template <class T, u32 WIDEST = 256>
+__global__ void __launch_bounds__(TILE_THREADS, WIDEST <= 64 ? 3 : 2) attention_backward_kv(
+    float *dk, size_t dk_stride, float *dv, size_t dv_stride, const T *dy, size_t dy_stride, const float *lse,
+    const float *delta, const T *q, size_t q_stride, const T *k, size_t k_stride, const T *v, size_t v_stride,
+    const Span *spans, const KeyTile *key_tiles, const Visit *visits, u32 heads, u32 kv_heads, u32 head_dim,
+    float scale, float soft_cap, u32 window) {
+    AttentionInputs<T> in = {q,       q_stride, k,        k_stride, v,     v_stride, spans,
+                             nullptr, heads,    kv_heads, head_dim, scale, soft_cap, window};
+    AttentionGradients<T> given = {dy, dy_stride, lse, delta};
+    KeyTile tile = key_tiles[blockIdx.x];
+    if (tile.count > 0)
+        backward_kv<WIDEST>(dk, dk_stride, dv, dv_stride, in, given, tile, visits + tile.visit);
+}

@@ -1,0 +1,256 @@
+// What the kernels share: numbers, loads and stores, sums over warps and blocks, and the instructions that
+// C++ has no name for.
+//
+// All arithmetic is in float unless a kernel says otherwise. No sum's order depends on anything but sizes:
+// there are no atomics on floating-point numbers, and what is read four at a time is added in the same order
+// as what is read one by one.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// The upper half of a float.
+struct bf16 {
+    unsigned short bits;
+};
+
+// A sequence's queries in the batch, and its keys: `keys` positions, of which the queries are the last
+// `q_len`.
+struct Span {
+    u32 q_start, q_len, keys;
+    // The span's segments are `segments` ones from `segment` on.
+    u32 segment, segments;
+};
+
+// Keys from `position` on, up to the next segment's, lie in the store from `row` on.
+struct Segment {
+    u32 position, row;
+};
+
+// No row: of a token that is there for the shape's sake, or of a tile's line beyond its keys.
+static const u32 NO_ROW = 0xFFFFFFFFu;
+
+static const u32 WARP = 32;
+static const u32 WHOLE_WARP = 0xFFFFFFFFu;
+
+#ifdef __CUDACC_RTC__
+
+extern __shared__ __align__(16) unsigned char dynamic_shared[];
+
+static __device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+
+// To the nearest, ties to even.
+static __device__ __forceinline__ bf16 to_bf16(float x) {
+    bf16 y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+}
+
+// Two numbers in a word, `low` in its lower half.
+static __device__ __forceinline__ u32 to_bf16_pair(float low, float high) {
+    u32 y;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+
+// The lower halves of two words in one (`a`'s in its lower half), and the upper halves.
+static __device__ __forceinline__ u32 lower_halves(u32 a, u32 b) { return __byte_perm(a, b, 0x5410); }
+static __device__ __forceinline__ u32 upper_halves(u32 a, u32 b) { return __byte_perm(a, b, 0x7632); }
+
+// sums (16 × 8) += a (16 × 16) · b (16 × 8), one warp together; the lanes hold fragments as the PTX ISA lays
+// out for mma.m16n8k16.
+static __device__ __forceinline__ void mma(float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// An address in shared memory, counted in bytes.
+typedef u32 SharedAddress;
+
+static __device__ __forceinline__ SharedAddress shared_address(const void *p) {
+    u32 at;
+    asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(at) : "l"(p));
+    return at;
+}
+
+// Four 8 × 8 matrices from shared memory, one warp together: lane 8m + r names row r of matrix m, 16 aligned
+// bytes. Each lane gets two neighbours of a row of each.
+static __device__ __forceinline__ void load_matrices(u32 (&to)[4], SharedAddress row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+}
+
+// As `load_matrices`, with each matrix transposed.
+static __device__ __forceinline__ void load_transposed(u32 (&to)[4], SharedAddress row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+}
+
+// Begins to copy 16 bytes from global to shared memory, both aligned to 16.
+static __device__ __forceinline__ void copy_async(void *to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(shared_address(to)), "l"(from)
+                 : "memory");
+}
+
+// Makes a group of the copies that this thread has begun since the last one.
+static __device__ __forceinline__ void commit_copies() {
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+// Waits for all groups of this thread but the newest LEFT.
+template <u32 LEFT> static __device__ __forceinline__ void wait_copies() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+}
+
+#else
+
+#define dynamic_shared emulator::dynamic
+
+static inline float to_float(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+
+static inline bf16 to_bf16(float x) {
+    u32 bits = __float_as_uint(x);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return {0x7FFF};
+    return {(unsigned short)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)};
+}
+
+static inline u32 to_bf16_pair(float low, float high) {
+    return to_bf16(low).bits | (u32)to_bf16(high).bits << 16;
+}
+static inline u32 lower_halves(u32 a, u32 b) { return (a & 0xFFFF) | b << 16; }
+static inline u32 upper_halves(u32 a, u32 b) { return a >> 16 | (b & 0xFFFF0000); }
+
+static inline void mma(float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    emulator::Mma argument = {sums, a, b};
+    emulator::sync_warp(~0u, emulator::Mma::resolve, &argument);
+}
+
+typedef const unsigned char *SharedAddress;
+
+static inline SharedAddress shared_address(const void *p) { return (SharedAddress)p; }
+
+static inline void load_matrices(u32 (&to)[4], SharedAddress row) {
+    emulator::LoadMatrix<false> argument = {row, to};
+    emulator::sync_warp(~0u, emulator::LoadMatrix<false>::resolve, &argument);
+}
+
+static inline void load_transposed(u32 (&to)[4], SharedAddress row) {
+    emulator::LoadMatrix<true> argument = {row, to};
+    emulator::sync_warp(~0u, emulator::LoadMatrix<true>::resolve, &argument);
+}
+
+static inline void copy_async(void *to, const void *from) { emulator::copy_async(to, from); }
+static inline void commit_copies() { emulator::commit_copies(); }
+template <u32 LEFT> static inline void wait_copies() { emulator::wait_copies(LEFT); }
+
+#endif
+
+static __device__ __forceinline__ float to_float(float x) { return x; }
+
+static __device__ __forceinline__ void put(float &to, float x) { to = x; }
+static __device__ __forceinline__ void put(bf16 &to, float x) { to = to_bf16(x); }
+
+static __device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
+
+// Whether four numbers at `p`, and at every fourth after it, can be moved at once.
+template <class T> static __device__ __forceinline__ bool packable(const T *p) {
+    return (size_t)p % (4 * sizeof(T)) == 0;
+}
+
+// As `packable`, for the beginnings of rows that begin `stride` elements apart.
+template <class T> static __device__ __forceinline__ bool packable_rows(const T *p, size_t stride) {
+    return packable(p) && stride % 4 == 0;
+}
+
+static __device__ __forceinline__ void load_pack(float (&v)[4], const float *p) {
+    float4 pack = *(const float4 *)p;
+    v[0] = pack.x, v[1] = pack.y, v[2] = pack.z, v[3] = pack.w;
+}
+
+static __device__ __forceinline__ void load_pack(float (&v)[4], const bf16 *p) {
+    uint2 pack = *(const uint2 *)p;
+    v[0] = __uint_as_float(pack.x << 16), v[1] = __uint_as_float(pack.x & 0xFFFF0000u);
+    v[2] = __uint_as_float(pack.y << 16), v[3] = __uint_as_float(pack.y & 0xFFFF0000u);
+}
+
+static __device__ __forceinline__ void store_pack(float *p, const float (&v)[4]) {
+    *(float4 *)p = {v[0], v[1], v[2], v[3]};
+}
+
+static __device__ __forceinline__ void store_pack(bf16 *p, const float (&v)[4]) {
+    *(uint2 *)p = {to_bf16_pair(v[0], v[1]), to_bf16_pair(v[2], v[3])};
+}
+
+// Up to four numbers from `p` on, as many as `left`, then zeros. `packed`: `p` is aligned to four.
+template <class T>
+static __device__ __forceinline__ void load4(float (&v)[4], const T *p, size_t left, bool packed) {
+    if (packed && left >= 4) {
+        load_pack(v, p);
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) v[i] = i < left ? to_float(p[i]) : 0;
+    }
+}
+
+// The reverse of `load4`.
+template <class T>
+static __device__ __forceinline__ void store4(T *p, const float (&v)[4], size_t left, bool packed) {
+    if (packed && left >= 4) {
+        store_pack(p, v);
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            if (i < left) put(p[i], v[i]);
+        }
+    }
+}
+
+// The number of this thread in the grid, and how many there are.
+static __device__ __forceinline__ size_t thread_in_grid() {
+    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+static __device__ __forceinline__ size_t threads_of_grid() { return (size_t)gridDim.x * blockDim.x; }
+
+// The sum over a warp, in every lane; the lanes' pairwise tree is the same for all of them.
+template <class T> static __device__ __forceinline__ T warp_sum(T x) {
+#pragma unroll
+    for (u32 step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(WHOLE_WARP, x, step);
+    return x;
+}
+
+static __device__ __forceinline__ float warp_max(float x) {
+#pragma unroll
+    for (u32 step = WARP / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(WHOLE_WARP, x, step));
+    return x;
+}
+
+// The sum over a block of whole warps, in every thread.
+template <class T> static __device__ __forceinline__ T block_sum(T x) {
+    __shared__ T sums[32];
+    x = warp_sum(x);
+    // What an earlier call left may still be read.
+    __syncthreads();
+    if (threadIdx.x % WARP == 0) sums[threadIdx.x / WARP] = x;
+    __syncthreads();
+    T sum = sums[0];
+    for (u32 i = 1; i < blockDim.x / WARP; i++) sum += sums[i];
+    return sum;
+}
+
+static __device__ __forceinline__ float block_max(float x) {
+    __shared__ float largest[32];
+    x = warp_max(x);
+    __syncthreads();
+    if (threadIdx.x % WARP == 0) largest[threadIdx.x / WARP] = x;
+    __syncthreads();
+    float result = largest[0];
+    for (u32 i = 1; i < blockDim.x / WARP; i++) result = fmaxf(result, largest[i]);
+    return result;
+}

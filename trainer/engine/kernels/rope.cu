@@ -1,0 +1,43 @@
+// Rotary position embeddings (Su et al. 2021) in the layout of GPT-NeoX: numbers j and j + head_dim / 2 of a
+// head are a pair.
+
+// A row of the table: `half` cosines, then `half` sines of position · frequency. Grid-stride, 256 threads a
+// block.
+__global__ void rope_table(float *table, const float *frequencies, const u32 *positions, u32 rows, u32 half) {
+    size_t n = (size_t)rows * half;
+    for (size_t i = thread_in_grid(); i < n; i += threads_of_grid()) {
+        size_t row = i / half, j = i % half;
+        float *to = table + row * 2 * half + j;
+        sincosf((float)positions[row] * frequencies[j], to + half, to);
+    }
+}
+
+// Turns the pairs of the first `heads` heads of each row by the row's angles, forth (`turn` 1) or back (-1).
+// 128 threads a row.
+template <class X>
+__global__ void rope(X *x, size_t stride, const float *table, u32 rows, u32 heads, u32 head_dim, float turn) {
+    u32 row = blockIdx.x;
+    if (row >= rows) return;
+    x += row * stride;
+    table += (size_t)row * head_dim;
+    u32 half = head_dim / 2;
+    // Groups of up to four pairs.
+    u32 groups = (half + 3) / 4;
+    bool packed = packable_rows(x, half) && packable_rows(table, half);
+    for (u32 i = threadIdx.x; i < heads * groups; i += blockDim.x) {
+        u32 j = i % groups * 4, left = half - j;
+        X *head = x + (size_t)(i / groups) * head_dim + j;
+        float a[4], b[4], cosine[4], sine[4];
+        load4(a, head, left, packed);
+        load4(b, head + half, left, packed);
+        load4(cosine, table + j, left, packed);
+        load4(sine, table + half + j, left, packed);
+        for (u32 k = 0; k < 4; k++) {
+            float s = sine[k] * turn, before = a[k];
+            a[k] = fmaf(before, cosine[k], -(b[k] * s));
+            b[k] = fmaf(b[k], cosine[k], before * s);
+        }
+        store4(head, a, left, packed);
+        store4(head + half, b, left, packed);
+    }
+}

@@ -1,0 +1,297 @@
+// Draws tokens. A block of 512 threads draws from a row of logits as `sample::draw` does: weights are float
+// exponentials of (logit − largest) / temperature, sums of them are double. As the sums' orders differ, a
+// draw whose target lies within rounding of the border between two tokens may give the one beside.
+
+struct Draw {
+    u64 seed, index;
+    float temperature, top_p, min_p;
+    u32 top_k;
+};
+
+static const u32 SAMPLE_THREADS = 512, SAMPLE_WARPS = SAMPLE_THREADS / WARP;
+
+// Tokens that are sorted where cut-offs leave no more of them.
+static const u32 MOST_SORTED = 1024;
+
+// Philox4x32-10 (Salmon et al. 2011) with the seed as its key: 53 bits of it, strictly between 0 and 1.
+static __device__ __forceinline__ double uniform(u64 seed, u64 index) {
+    u32 a = (u32)index, b = (u32)(index >> 32), c = 0, d = 0, low_key = (u32)seed,
+        high_key = (u32)(seed >> 32);
+    for (u32 round = 0; round < 10; round++) {
+        u64 low = (u64)a * 0xD2511F53u, high = (u64)c * 0xCD9E8D57u;
+        a = (u32)(high >> 32) ^ b ^ low_key;
+        b = (u32)high;
+        c = (u32)(low >> 32) ^ d ^ high_key;
+        d = (u32)low;
+        low_key += 0x9E3779B9u;
+        high_key += 0xBB67AE85u;
+    }
+    u64 bits = ((u64)a << 32 | b) >> 11;
+    return ((double)bits + 0.5) / 9007199254740992.0;
+}
+
+// Bits that order as floats do, -0 below 0.
+static __device__ __forceinline__ u32 ordered(float x) {
+    u32 bits = __float_as_uint(x);
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+// Σ of(i) over all i < n, in every thread.
+template <class F> static __device__ __forceinline__ double sum_all(u32 n, F of) {
+    double sum = 0;
+    for (u32 i = threadIdx.x; i < n; i += SAMPLE_THREADS) sum += of(i);
+    return block_sum(sum);
+}
+
+// The first i < n at which the sum of of(0..=i), numbers from 0 upwards, exceeds `target`; the last i with
+// of(i) > 0 where rounding leaves none. The same in every thread.
+//
+// Each round cuts the range that holds it into one part a warp and keeps the part in which the sum passes the
+// target.
+template <class F> static __device__ __forceinline__ u32 pick(u32 n, double target, F of) {
+    __shared__ double sums[SAMPLE_WARPS];
+    __shared__ u32 found;
+    u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, from = 0, to = n;
+    double below = 0;
+    while (to - from > WARP) {
+        u32 length = (to - from + SAMPLE_WARPS - 1) / SAMPLE_WARPS;
+        length = (length + WARP - 1) / WARP * WARP;
+        u32 start = min(from + warp * length, to), end = min(start + length, to);
+        double sum = 0;
+        for (u32 i = start + lane; i < end; i += WARP) sum += of(i);
+        sum = warp_sum(sum);
+        __syncthreads();
+        if (lane == 0) sums[warp] = sum;
+        __syncthreads();
+        u32 chosen = 0;
+        double before = 0, cumulated = below;
+        for (u32 i = 0; i < SAMPLE_WARPS; i++) {
+            if (sums[i] > 0) chosen = i, before = cumulated;
+            cumulated += sums[i];
+            if (cumulated > target) break;
+        }
+        below = before;
+        from = min(from + chosen * length, to);
+        to = min(from + length, to);
+    }
+    if (warp == 0) {
+        double mine = from + lane < to ? (double)of(from + lane) : 0, cumulated = below;
+        u32 last = 0;
+        for (u32 i = 0; i < to - from; i++) {
+            double x = __shfl_sync(WHOLE_WARP, mine, i);
+            cumulated += x;
+            if (x > 0) {
+                last = i;
+                if (cumulated > target) break;
+            }
+        }
+        if (lane == 0) found = from + last;
+    }
+    __syncthreads();
+    u32 result = found;
+    // Before another call writes there.
+    __syncthreads();
+    return result;
+}
+
+// The largest key such that at least `wanted` lies in the keys from it upwards, and how much lies above it;
+// `of(i, key, amount)` says whether i counts, and what. Amounts are integers, so that their sums have no
+// order. 8 bits of the key a round.
+template <class A, class F>
+static __device__ __forceinline__ u32 select_key(u32 n, A wanted, A &above, F of) {
+    __shared__ A amounts[256];
+    __shared__ A passed;
+    __shared__ u32 digit;
+    u32 prefix = 0;
+    above = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < 256; i += SAMPLE_THREADS) amounts[i] = 0;
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < n; i += SAMPLE_THREADS) {
+            u32 key;
+            A amount;
+            if (of(i, key, amount) && (u64)key >> (shift + 8) == (u64)prefix >> (shift + 8))
+                atomicAdd(&amounts[key >> shift & 255], amount);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            A sum = above;
+            u32 i = 255;
+            while (i > 0 && sum + amounts[i] < wanted) sum += amounts[i--];
+            digit = i, passed = sum;
+        }
+        __syncthreads();
+        prefix |= digit << shift;
+        above = passed;
+    }
+    return prefix;
+}
+
+// The tokens that cut-offs leave: of those of the largest logits (as many as top_k), the likeliest ones that
+// reach top_p, without those below min_p. Equals go by their ids.
+struct Kept {
+    const float *logits;
+    float largest, temperature;
+    // Tokens above this key of the logit, or of this key and up to this id, are among the top_k,
+    u32 key, key_id;
+    // above this weight, or of this weight and up to this id, within top_p.
+    u32 weight_bits, weight_id;
+    float min_p;
+
+    __device__ __forceinline__ float weight(u32 i) const { return expf((logits[i] - largest) / temperature); }
+
+    __device__ __forceinline__ bool in_top_k(u32 i) const {
+        u32 of = ordered(logits[i]);
+        return of > key || (of == key && i <= key_id);
+    }
+
+    // The weight of a token that is left, 0 of others.
+    __device__ __forceinline__ float operator()(u32 i) const {
+        if (!in_top_k(i)) return 0;
+        float w = weight(i);
+        u32 bits = __float_as_uint(w);
+        bool kept = w >= min_p && (bits > weight_bits || (bits == weight_bits && i <= weight_id));
+        return kept ? w : 0;
+    }
+};
+
+// Weights are counted in units of 2⁻⁴⁴: those of 2¹⁹ tokens fit, and what rounds them away is far below what
+// a draw can tell.
+static __device__ __forceinline__ u64 in_units(double x) { return (u64)(x * 17592186044416.0 + 0.5); }
+
+// Draws with cut-offs. Up to MOST_SORTED tokens that are left are walked as the reference does, from the
+// likeliest on, equals by their ids; more of them in the order of their ids, which gives the same
+// distribution, but not the same token.
+static __device__ __forceinline__ u32 draw_cut_off(Kept kept, u32 n, const Draw &draw) {
+    __shared__ u64 sorted[MOST_SORTED];
+    __shared__ u32 count, chosen;
+    if (draw.top_k > 0 && draw.top_k < n) {
+        u32 above;
+        kept.key = select_key<u32>(n, draw.top_k, above, [&](u32 i, u32 &key, u32 &amount) {
+            key = ordered(kept.logits[i]);
+            amount = 1;
+            return true;
+        });
+        kept.key_id = pick(n, (double)(draw.top_k - above) - 0.5, [&](u32 i) {
+            return ordered(kept.logits[i]) == kept.key ? 1.0f : 0.0f;
+        });
+    }
+    double wanted = 0;
+    if (draw.top_p < 1) {
+        wanted = (double)draw.top_p * sum_all(n, kept);
+        u64 above, target = max(in_units(wanted), (u64)1);
+        u32 bits = select_key<u64>(n, target, above, [&](u32 i, u32 &key, u64 &amount) {
+            if (!kept.in_top_k(i)) return false;
+            float w = kept.weight(i);
+            key = __float_as_uint(w);
+            amount = in_units(w);
+            return true;
+        });
+        u64 one = max(in_units(__uint_as_float(bits)), (u64)1), equals = (target - above + one - 1) / one;
+        u32 id = pick(n, (double)equals - 0.5, [&](u32 i) {
+            return kept.in_top_k(i) && __float_as_uint(kept.weight(i)) == bits ? 1.0f : 0.0f;
+        });
+        kept.weight_bits = bits;
+        kept.weight_id = id;
+    }
+    kept.min_p = draw.min_p;
+
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < n; i += SAMPLE_THREADS) {
+        float w = kept(i);
+        if (w > 0) {
+            u32 place = atomicAdd(&count, 1u);
+            if (place < MOST_SORTED) sorted[place] = (u64)~__float_as_uint(w) << 32 | i;
+        }
+    }
+    __syncthreads();
+    double random = uniform(draw.seed, draw.index);
+    if (count > MOST_SORTED) return pick(n, random * sum_all(n, kept), kept);
+
+    // A bitonic sort of the next power of 2.
+    u32 size = 2;
+    while (size < count) size *= 2;
+    for (u32 i = count + threadIdx.x; i < size; i += SAMPLE_THREADS) sorted[i] = ~0ull;
+    for (u32 run = 2; run <= size; run *= 2) {
+        for (u32 step = run / 2; step > 0; step /= 2) {
+            __syncthreads();
+            for (u32 i = threadIdx.x; i < size / 2; i += SAMPLE_THREADS) {
+                u32 a = i / step * 2 * step + i % step, b = a + step;
+                u64 x = sorted[a], y = sorted[b];
+                if ((x > y) == ((a & run) == 0)) sorted[a] = y, sorted[b] = x;
+            }
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        u32 left = count;
+        double total = 0;
+        // The sums in the reference's order decide where top_p is reached.
+        for (u32 i = 0; i < left; i++) {
+            total += __uint_as_float(~(u32)(sorted[i] >> 32));
+            if (draw.top_p < 1 && total >= wanted) left = i + 1;
+        }
+        double cumulated = 0, target = random * total;
+        u32 i = 0;
+        for (; i + 1 < left; i++) {
+            cumulated += __uint_as_float(~(u32)(sorted[i] >> 32));
+            if (cumulated > target) break;
+        }
+        chosen = (u32)sorted[i];
+    }
+    __syncthreads();
+    return chosen;
+}
+
+// For each draw a token and its log-probability under the temperature alone (at temperature 0 the lowest id
+// of the likeliest, and its log-probability at temperature 1); bad[i] = 1 where logits hold NaN, an infinity
+// above, or nothing finite. Grid: draws; 512 threads.
+__global__ void __launch_bounds__(SAMPLE_THREADS)
+    sample(u32 *token, float *logp, u32 *bad, const float *logits, size_t vocabulary, const Draw *draws) {
+    __shared__ u32 first;
+    __shared__ int nan;
+    const float *row = logits + blockIdx.x * vocabulary;
+    u32 n = (u32)vocabulary;
+    Draw draw = draws[blockIdx.x];
+    if (threadIdx.x == 0) first = n, nan = 0;
+    __syncthreads();
+    float largest = minus_infinity();
+    bool seen_nan = false;
+    for (u32 i = threadIdx.x; i < n; i += SAMPLE_THREADS) {
+        seen_nan |= row[i] != row[i];
+        largest = fmaxf(largest, row[i]);
+    }
+    if (seen_nan) nan = 1;
+    largest = block_max(largest);
+    if (nan || largest - largest != 0) {
+        if (threadIdx.x == 0) token[blockIdx.x] = 0, logp[blockIdx.x] = 0, bad[blockIdx.x] = 1;
+        return;
+    }
+    bool greedy = draw.temperature == 0;
+    float temperature = greedy ? 1 : draw.temperature;
+    Kept all = {row, largest, temperature, 0, n, 0, n, 0};
+    auto weight = [&](u32 i) { return all.weight(i); };
+    double total = sum_all(n, weight);
+    u32 chosen;
+    if (greedy) {
+        for (u32 i = threadIdx.x; i < n; i += SAMPLE_THREADS) {
+            if (row[i] == largest) {
+                atomicMin(&first, i);
+                break;
+            }
+        }
+        __syncthreads();
+        chosen = first;
+    } else if (draw.top_k > 0 || draw.top_p < 1 || draw.min_p > 0) {
+        chosen = draw_cut_off(all, n, draw);
+    } else {
+        chosen = pick(n, uniform(draw.seed, draw.index) * total, weight);
+    }
+    if (threadIdx.x == 0) {
+        token[blockIdx.x] = chosen;
+        logp[blockIdx.x] = (float)((double)((row[chosen] - largest) / temperature) - log(total));
+        bad[blockIdx.x] = 0;
+    }
+}

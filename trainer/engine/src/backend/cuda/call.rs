@@ -1,0 +1,266 @@
+//! How the backend calls its device: the first fault is remembered, and nothing is asked of the device after it until it has been told.
+
+use half::bf16;
+
+use super::batch::Alike;
+use super::driver::{Address, Arg, Fault, Format, Launch, Matrix, Product};
+use super::scratch::Use;
+use super::{BLOCK, Cuda, ROW};
+use crate::backend::{Buf, Purpose, Rows};
+use crate::error::EngineError;
+
+/// Most blocks over elements; each takes several where there are more.
+const BLOCKS: u64 = 16 * 1024;
+
+pub(super) fn word(n: usize) -> Arg {
+    Arg::Word(u32::try_from(n).expect("sizes are planned to fit"))
+}
+
+pub(super) fn size(n: usize) -> Arg {
+    Arg::Size(n as u64)
+}
+
+pub(super) fn device_error(fault: &Fault) -> EngineError {
+    EngineError::Device(match fault {
+        Fault::Memory { .. } => format!(
+            "{fault}; lower the number of sequences, the tokens of a pack or the tokens of the key/value cache, or take a smaller model"
+        ),
+        Fault::Other(what) => what.clone(),
+    })
+}
+
+/// As many blocks of [`BLOCK`] threads as elements want.
+pub(super) fn elementwise(n: usize) -> Launch {
+    let blocks = n.div_ceil(BLOCK as usize) as u64;
+    Launch {
+        grid: [blocks.clamp(1, BLOCKS) as u32, 1, 1],
+        block: BLOCK,
+        shared: 0,
+    }
+}
+
+pub(super) fn blocks(grid: [usize; 3], block: u32) -> Launch {
+    Launch {
+        grid: grid.map(|n| u32::try_from(n).expect("sizes are planned to fit")),
+        block,
+        shared: 0,
+    }
+}
+
+/// Numbers as they are stored.
+pub(super) fn encoded(values: &[f32], format: Format) -> Vec<u8> {
+    let numbers = values.iter();
+    match format {
+        Format::F32 => numbers.flat_map(|x| x.to_le_bytes()).collect(),
+        Format::Bf16 => numbers
+            .flat_map(|x| bf16::from_f32(*x).to_le_bytes())
+            .collect(),
+    }
+}
+
+/// Numbers from how they are stored.
+pub(super) fn decode(bytes: &[u8], format: Format, values: &mut [f32]) {
+    match format {
+        Format::F32 => {
+            for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                *value = f32::from_le_bytes(*bytes);
+            }
+        }
+        Format::Bf16 => {
+            for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                *value = bf16::from_le_bytes(*bytes).to_f32();
+            }
+        }
+    }
+}
+
+impl Cuda {
+    /// Remembers the first fault; `None` where there is one.
+    pub(super) fn settle<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                self.fault.get_or_insert(fault);
+                None
+            }
+        }
+    }
+
+    /// Tells what went wrong since it was last asked.
+    pub(super) fn check(&mut self) -> Result<(), EngineError> {
+        match self.fault.take() {
+            Some(fault) => Err(device_error(&fault)),
+            None => Ok(()),
+        }
+    }
+
+    /// Launches a kernel, unless there is nothing to do or something went wrong before.
+    pub(super) fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) {
+        if self.fault.is_none() && !launch.grid.contains(&0) {
+            let result = self.driver.launch(kernel, launch, args);
+            self.settle(result);
+        }
+    }
+
+    /// As [`Cuda::launch`], of a kernel's instance for some formats.
+    pub(super) fn launch_for(
+        &mut self,
+        kernel: &str,
+        formats: &[Format],
+        launch: Launch,
+        args: &[Arg],
+    ) {
+        let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+        self.launch(&format!("{kernel}<{}>", names.join(", ")), launch, args);
+    }
+
+    pub(super) fn at(&self, buf: Buf) -> Arg {
+        Arg::Address(self.arena.address(buf))
+    }
+
+    /// Rows, checked to lie in their buffer: where they begin and how far they are apart.
+    pub(super) fn rows(&self, rows: Rows, count: usize, width: usize) -> [Arg; 2] {
+        let reach = count.saturating_sub(1) * rows.stride + width;
+        assert!(
+            count == 0 || reach <= rows.buf.len(),
+            "rows lie in their buffer"
+        );
+        [self.at(rows.buf), size(rows.stride)]
+    }
+
+    pub(super) fn format(&self, buf: Buf) -> Format {
+        self.arena.format(buf)
+    }
+
+    /// Memory for one use; `None` where there is none.
+    pub(super) fn scratch(&mut self, of: Use, bytes: usize) -> Option<Address> {
+        if self.fault.is_some() {
+            return None;
+        }
+        let found = self.scratch.get(self.driver.as_mut(), of, bytes);
+        let (address, moved) = self.settle(found)?;
+        if moved {
+            self.forget_recordings();
+        }
+        Some(address)
+    }
+
+    /// Sends words to memory for one use.
+    pub(super) fn send(&mut self, of: Use, words: &[u32]) -> Option<Address> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let address = self.scratch(of, bytes.len())?;
+        let written = self.driver.write(address, &bytes);
+        self.settle(written)?;
+        Some(address)
+    }
+
+    /// Sends row numbers.
+    pub(super) fn send_rows(&mut self, rows: &[usize]) -> Option<Arg> {
+        let words: Vec<u32> = rows.iter().map(|row| *row as u32).collect();
+        self.send(Use::Indices, &words).map(Arg::Address)
+    }
+
+    /// Sends which tokens are alike: their order, where each id's begin, and the ids.
+    pub(super) fn send_alike(&mut self, alike: &Alike) -> Option<[Arg; 3]> {
+        let places = [0, alike.order.len(), alike.order.len() + alike.starts.len()];
+        let words = [&alike.order[..], &alike.starts, &alike.ids].concat();
+        let address = self.send(Use::Indices, &words)?;
+        Some(places.map(|at| Arg::Address(address + 4 * at as u64)))
+    }
+
+    /// Converts numbers from one format to another.
+    pub(super) fn convert(&mut self, to: (Address, Format), from: (Address, Format), n: usize) {
+        let args = [Arg::Address(to.0), Arg::Address(from.0), size(n)];
+        self.launch_for("convert", &[to.1, from.1], elementwise(n), &args);
+    }
+
+    /// Renews the bf16 copy of weights that have changed.
+    pub(super) fn changed(&mut self, buf: Buf) {
+        if let Some(low) = self.arena.low(buf) {
+            let from = (self.arena.address(buf), Format::F32);
+            self.convert((low, Format::Bf16), from, buf.len());
+        }
+    }
+
+    /// The first `n` numbers of a buffer as products read them.
+    pub(super) fn operand(&mut self, of: Use, buf: Buf, n: usize) -> Option<Address> {
+        let buf = buf.at(0, n);
+        let (address, format) = (self.arena.address(buf), self.format(buf));
+        if format == self.activations {
+            return Some(address);
+        }
+        if let Some(low) = self.arena.low(buf) {
+            return Some(low);
+        }
+        let copy = self.scratch(of, n * self.activations.bytes())?;
+        self.convert((copy, self.activations), (address, format), n);
+        Some(copy)
+    }
+
+    /// `y (rows × columns) = a · b`, each operand a buffer, the columns of its stored rows, and whether its transpose is meant.
+    pub(super) fn multiply(
+        &mut self,
+        y: Buf,
+        a: (Buf, usize, bool),
+        b: (Buf, usize, bool),
+        [rows, columns, inner]: [usize; 3],
+        accumulate: bool,
+    ) {
+        if rows * columns * inner == 0 {
+            return;
+        }
+        let y_matrix = Matrix {
+            address: self.arena.address(y.at(0, rows * columns)),
+            format: self.format(y),
+            columns,
+            transposed: false,
+        };
+        let left = self.operand(Use::Left, a.0, rows * inner);
+        let right = self.operand(Use::Right, b.0, inner * columns);
+        let (Some(left), Some(right)) = (left, right) else {
+            return;
+        };
+        let matrix = |address, columns, transposed| Matrix {
+            address,
+            format: self.activations,
+            columns,
+            transposed,
+        };
+        let product = Product {
+            a: matrix(left, a.1, a.2),
+            b: matrix(right, b.1, b.2),
+            y: y_matrix,
+            rows,
+            columns,
+            inner,
+            accumulate,
+        };
+        if self.fault.is_none() {
+            let result = self.driver.multiply(&product);
+            self.settle(result);
+        }
+    }
+
+    /// Copies numbers to the host.
+    pub(super) fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), EngineError> {
+        self.check()?;
+        let result = self.driver.read(from, bytes);
+        result.map_err(|fault| device_error(&fault))
+    }
+
+    /// How the numbers of a buffer are stored.
+    pub(super) fn format_for(&self, purpose: Purpose) -> Format {
+        match purpose {
+            Purpose::Weights | Purpose::Optimiser | Purpose::Sums => Format::F32,
+            Purpose::Cache | Purpose::Activations => self.activations,
+        }
+    }
+
+    /// Adds up partial sums, `y`'s width each.
+    pub(super) fn add_parts(&mut self, y: Buf, partial: Address, parts: usize) {
+        let width = y.len();
+        let args = [self.at(y), Arg::Address(partial), word(parts), word(width)];
+        let launch = blocks([width.div_ceil(ROW as usize), 1, 1], ROW);
+        self.launch("add_parts", launch, &args);
+    }
+}

@@ -1,0 +1,117 @@
+//! The driver's calls on a GPU.
+
+use super::*;
+use crate::backend::cuda::driver::{Format, Matrix};
+
+/// The first GPU; says so where there is none.
+fn gpu() -> Option<Box<dyn Driver>> {
+    match open(0) {
+        Ok(driver) => Some(driver),
+        Err(reason) => {
+            eprintln!("SKIPPED: a driver's calls on a GPU: {reason}");
+            None
+        }
+    }
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn sent(gpu: &mut dyn Driver, values: &[f32]) -> Address {
+    let address = gpu.allocate(4 * values.len()).unwrap();
+    gpu.write(address, &bytes(values)).unwrap();
+    address
+}
+
+fn read(gpu: &mut dyn Driver, from: Address, count: usize) -> Vec<f32> {
+    let mut bytes = vec![0; 4 * count];
+    gpu.read(from, &mut bytes).unwrap();
+    let words = bytes.as_chunks().0.iter();
+    words.map(|word| f32::from_le_bytes(*word)).collect()
+}
+
+#[test]
+fn memory_holds_what_is_written() {
+    let Some(mut gpu) = gpu() else { return };
+    let gpu = gpu.as_mut();
+    // More than all slots of the way there hold.
+    let written: Vec<u8> = (0..20_000_003_u32).map(|i| (i % 251) as u8).collect();
+    let mut back = vec![0; written.len()];
+    let [from, to] = [0; 2].map(|_| gpu.allocate(written.len()).unwrap());
+    gpu.write(from, &written).unwrap();
+    gpu.copy(to, from, written.len()).unwrap();
+    gpu.zero(to + 3, 1001).unwrap();
+    gpu.zero(to + 4096, 4096).unwrap();
+    gpu.read(to, &mut back).unwrap();
+    let mut expected = written;
+    expected[3..1004].fill(0);
+    expected[4096..8192].fill(0);
+    assert!(back == expected);
+    gpu.free(from);
+    assert!(matches!(gpu.allocate(1 << 60), Err(Fault::Memory { .. })));
+}
+
+#[test]
+fn products_are_those_of_row_major_matrices() {
+    let Some(mut gpu) = gpu() else { return };
+    let gpu = gpu.as_mut();
+    let (rows, columns, inner) = (5, 6, 7);
+    let a: Vec<f32> = (0..rows * inner).map(|i| (i % 9) as f32 - 4.0).collect();
+    let b: Vec<f32> = (0..inner * columns).map(|i| (i % 5) as f32).collect();
+    let [a_at, b_at] = [&a, &b].map(|values| sent(gpu, values));
+    let y_at = sent(gpu, &vec![1.0; rows * columns]);
+    let matrix = |address, columns, transposed| Matrix {
+        address,
+        format: Format::F32,
+        columns,
+        transposed,
+    };
+    let product = Product {
+        a: matrix(a_at, inner, false),
+        b: matrix(b_at, inner, true),
+        y: matrix(y_at, columns, false),
+        rows,
+        columns,
+        inner,
+        accumulate: true,
+    };
+    gpu.multiply(&product).unwrap();
+    let expected: Vec<f32> = (0..rows * columns)
+        .map(|at| {
+            let (i, j) = (at / columns, at % columns);
+            let products = (0..inner).map(|l| a[i * inner + l] * b[j * inner + l]);
+            1.0 + products.sum::<f32>()
+        })
+        .collect();
+    assert_eq!(read(gpu, y_at, rows * columns), expected);
+}
+
+#[test]
+fn what_is_recorded_is_done_when_it_is_replayed() {
+    let Some(mut gpu) = gpu() else { return };
+    let gpu = gpu.as_mut();
+    let x = sent(gpu, &[1.0, 2.0, 3.0]);
+    let launch = Launch {
+        grid: [1, 1, 1],
+        block: 256,
+        shared: 0,
+    };
+    let args = [Arg::Address(x), Arg::Size(3), Arg::Float(2.0)];
+    gpu.launch("scale<float>", launch, &args).unwrap();
+    assert_eq!(read(gpu, x, 3), [2.0, 4.0, 6.0]);
+    assert!(gpu.record().unwrap());
+    gpu.launch("scale<float>", launch, &args).unwrap();
+    let recording = gpu.recorded().unwrap();
+    assert_eq!(read(gpu, x, 3), [2.0, 4.0, 6.0]);
+    gpu.replay(recording).unwrap();
+    gpu.replay(recording).unwrap();
+    assert_eq!(read(gpu, x, 3), [8.0, 16.0, 24.0]);
+    // What cannot be recorded is refused, and the recording with it; the device goes on.
+    gpu.record().unwrap();
+    assert!(gpu.allocate(4).is_err());
+    assert!(gpu.recorded().is_err());
+    gpu.forget();
+    assert!(gpu.replay(recording).is_err());
+    assert_eq!(read(gpu, x, 3), [8.0, 16.0, 24.0]);
+}

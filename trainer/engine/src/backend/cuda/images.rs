@@ -1,0 +1,183 @@
+//! Compiled kernels, kept in the cache folder: a file for each content, so that a start compiles only what is new.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Begins a file; another form gets another one.
+const MAGIC: &[u8; 16] = b"rapid kernels 1\n";
+/// Bytes of a digest.
+const DIGEST: usize = 32;
+
+/// Compiled kernels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// What the driver loads: a cubin, or PTX that ends with a zero.
+    pub bytes: Vec<u8>,
+    /// What the compiler calls each of the kernels that were asked for, in their order.
+    pub names: Vec<String>,
+}
+
+/// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` here; as `rapid fetch` has it.
+pub fn home() -> PathBuf {
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(home) = variable("RAPID_HOME") {
+        return home;
+    }
+    let cache = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
+    cache.map_or_else(|| PathBuf::from(".rapid"), |cache| cache.join("rapid"))
+}
+
+/// The digest of everything that an image depends on, field by field.
+pub(super) fn key<'a>(fields: impl Iterator<Item = &'a str>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for field in fields {
+        hasher.update(&(field.len() as u64).to_le_bytes());
+        hasher.update(field.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// The image that the folder has under a key, else the one that `make` makes, which the folder then has. A file that is damaged is made anew; a folder that cannot be
+/// written costs only the next start's time.
+pub(super) fn kept<E>(
+    folder: &Path,
+    key: &str,
+    make: impl FnOnce() -> Result<Image, E>,
+) -> Result<Image, E> {
+    let file = folder.join(format!("{key}.kernels"));
+    let read = fs::read(&file);
+    if let Some(image) = read.ok().and_then(|bytes| decode(&bytes)) {
+        return Ok(image);
+    }
+    let image = make()?;
+    if let Err(error) = write(folder, &file, &image) {
+        tracing::warn!(
+            "compiled kernels cannot be kept in {}: {error}",
+            file.display()
+        );
+    }
+    Ok(image)
+}
+
+/// Written aside and renamed.
+fn write(folder: &Path, file: &Path, image: &Image) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut aside = tempfile::NamedTempFile::new_in(folder)?;
+    aside.write_all(&encode(image))?;
+    aside.as_file().sync_all()?;
+    aside.persist(file)?;
+    Ok(())
+}
+
+/// Magic, digest of what follows, number of names, each name with its length, the image.
+fn encode(image: &Image) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend((image.names.len() as u32).to_le_bytes());
+    for name in &image.names {
+        body.extend((name.len() as u32).to_le_bytes());
+        body.extend(name.as_bytes());
+    }
+    body.extend(&image.bytes);
+    [MAGIC, blake3::hash(&body).as_bytes().as_slice(), &body].concat()
+}
+
+fn decode(bytes: &[u8]) -> Option<Image> {
+    let (digest, body) = bytes.strip_prefix(MAGIC)?.split_at_checked(DIGEST)?;
+    if blake3::hash(body).as_bytes() != digest {
+        return None;
+    }
+    let (count, mut rest) = number(body)?;
+    let mut names = Vec::new();
+    for _ in 0..count {
+        let (length, after) = number(rest)?;
+        let (name, after) = after.split_at_checked(length)?;
+        names.push(String::from_utf8(name.to_vec()).ok()?);
+        rest = after;
+    }
+    Some(Image {
+        bytes: rest.to_vec(),
+        names,
+    })
+}
+
+/// A number, and what follows it.
+fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u32::from_le_bytes(*number) as usize, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(bytes: &[u8]) -> Image {
+        Image {
+            bytes: bytes.to_vec(),
+            names: vec!["_Z5scaleIfEvPT_mf".into(), "adamw".into()],
+        }
+    }
+
+    fn never() -> Result<Image, String> {
+        Err("it is made anew".into())
+    }
+
+    #[test]
+    fn an_image_is_made_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("kernels");
+        let made = kept(&cache, "a", || Ok::<_, String>(image(b"\x7fELF")));
+        assert_eq!(made.unwrap(), image(b"\x7fELF"));
+        assert_eq!(kept(&cache, "a", never).unwrap(), image(b"\x7fELF"));
+        // Nothing is left aside.
+        assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_damaged_file_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.kernels");
+        let whole = encode(&image(b"\x7fELF and so on"));
+        let mut flipped = whole.clone();
+        flipped[60] ^= 1;
+        for damaged in [
+            &whole[..whole.len() - 1],
+            &flipped,
+            b"",
+            b"rapid kernels 1\n",
+        ] {
+            fs::write(&file, damaged).unwrap();
+            let made = kept(folder.path(), "a", || Ok::<_, String>(image(b"new")));
+            assert_eq!(made.unwrap(), image(b"new"));
+            assert_eq!(kept(folder.path(), "a", never).unwrap(), image(b"new"));
+        }
+    }
+
+    #[test]
+    fn a_changed_source_has_another_key() {
+        let keys = [
+            vec!["a.cu", "text", "--std=c++17"],
+            vec!["a.cu", "texT", "--std=c++17"],
+            vec!["a.cu", "text", "--std=c++20"],
+            vec!["a.cut", "ext", "--std=c++17"],
+        ]
+        .map(|fields| key(fields.into_iter()));
+        for (i, key) in keys.iter().enumerate() {
+            assert!(!keys[..i].contains(key));
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let made = kept(&file.join("kernels"), "a", || Ok::<_, String>(image(b"x")));
+        assert_eq!(made.unwrap(), image(b"x"));
+    }
+}

@@ -1,0 +1,589 @@
+//! The cuda backend: kernels of `kernels/*.cu` and matrix products of cuBLASLt, on whatever [`Driver`] gives access to.
+//!
+//! Weights, gradients, moments and everything that is summed up are f32. In bf16, what goes into matrix products and attention is stored in bf16, and weights are
+//! kept in bf16 beside their f32 values. Operations are asynchronous: one that fails is remembered, those after it do nothing, and the first that hands numbers to
+//! the host says so.
+
+mod arena;
+mod attention;
+mod batch;
+mod call;
+pub mod compile;
+pub mod device;
+pub mod driver;
+mod handles;
+mod head;
+pub mod images;
+pub mod kernels;
+mod libraries;
+mod passes;
+pub mod probe;
+mod products;
+mod scratch;
+mod shapes;
+mod staging;
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use self::arena::Arena;
+use self::batch::{Alike, KeyTiles, Plan};
+use self::call::{blocks, decode, device_error, elementwise, encoded, size, word};
+use self::driver::{Arg, Driver, Fault, Format, Launch};
+use self::passes::{Known, Pass};
+use self::scratch::{Scratch, Use};
+use crate::backend::{
+    AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Rows, Target,
+};
+use crate::batch::{Batch, Draw, Sampled};
+use crate::config::Activation;
+use crate::error::EngineError;
+
+/// Threads of a block that has a row of the vocabulary's width.
+const VOCABULARY: u32 = 512;
+/// Threads of a block that runs over elements.
+const BLOCK: u32 = 256;
+/// Threads of a block that has a row.
+const ROW: u32 = 128;
+/// Vectors that a block of [`BLOCK`] threads norms, one a warp.
+const WARPS: usize = 8;
+/// Vectors over which a norm's weight gradient is summed before the sums are added up.
+const NORM_PART: usize = 16;
+/// Rows over which a bias's gradient is summed before the sums are added up.
+const BIAS_PART: usize = 64;
+/// Parts of a sum over all elements.
+const SUM_PARTS: usize = 1024;
+
+/// A backend on a device, with products of the given numbers.
+pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
+    Box::new(Cuda {
+        driver,
+        activations: match dtype {
+            Dtype::F32 => Format::F32,
+            Dtype::Bf16 => Format::Bf16,
+        },
+        arena: Arena::default(),
+        scratch: Scratch::default(),
+        batch: Batch::default(),
+        plan: Plan::default(),
+        key_tiles: None,
+        draws: 0,
+        words: Vec::new(),
+        recordings: HashMap::new(),
+        recording: None,
+        fault: None,
+    })
+}
+
+struct Cuda {
+    driver: Box<dyn Driver>,
+    /// Of what goes into products and attention.
+    activations: Format,
+    arena: Arena,
+    scratch: Scratch,
+    batch: Batch,
+    plan: Plan,
+    key_tiles: Option<KeyTiles>,
+    /// Number of draws of the current batch.
+    draws: usize,
+    /// What is being sent.
+    words: Vec<u32>,
+    /// Passes that were made; recorded from the second time on.
+    recordings: HashMap<Pass, Known>,
+    /// The pass that is being recorded.
+    recording: Option<Pass>,
+    /// The first that went wrong, and has not been told yet.
+    fault: Option<Fault>,
+}
+
+fn activation_number(activation: Activation) -> Arg {
+    Arg::Word(match activation {
+        Activation::Silu => 0,
+        Activation::GeluTanh => 1,
+    })
+}
+
+impl Backend for Cuda {
+    fn name(&self) -> String {
+        let format = match self.activations {
+            Format::F32 => "f32",
+            Format::Bf16 => "bf16",
+        };
+        format!("{} ({format})", self.driver.name())
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.driver.memory().ok().map(|(_, total)| total)
+    }
+
+    fn bytes(&self, purpose: Purpose) -> usize {
+        self.format_for(purpose).bytes()
+    }
+
+    fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
+        self.check()?;
+        let format = self.format_for(purpose);
+        let low = purpose == Purpose::Weights && self.activations == Format::Bf16;
+        let driver = self.driver.as_mut();
+        let buf = self.arena.allocate(driver, purpose, len, format, low);
+        buf.map_err(|fault| device_error(&fault))
+    }
+
+    fn release(&mut self, buf: Buf) {
+        self.arena.release(self.driver.as_mut(), buf);
+    }
+
+    fn upload(&mut self, dst: Buf, values: &[f32]) {
+        assert_eq!(dst.len(), values.len(), "an upload keeps the length");
+        let bytes = encoded(values, self.format(dst));
+        if self.fault.is_none() {
+            let written = self.driver.write(self.arena.address(dst), &bytes);
+            self.settle(written);
+        }
+        self.changed(dst);
+    }
+
+    fn download(&mut self, src: Buf, values: &mut [f32]) -> Result<(), EngineError> {
+        assert_eq!(src.len(), values.len(), "a download keeps the length");
+        let format = self.format(src);
+        let mut bytes = vec![0; values.len() * format.bytes()];
+        self.read(self.arena.address(src), &mut bytes)?;
+        decode(&bytes, format, values);
+        Ok(())
+    }
+
+    fn zero(&mut self, buf: Buf) {
+        if self.fault.is_none() {
+            let bytes = buf.len() * self.format(buf).bytes();
+            let zeroed = self.driver.zero(self.arena.address(buf), bytes);
+            self.settle(zeroed);
+        }
+        self.changed(buf);
+    }
+
+    fn copy(&mut self, dst: Buf, src: Buf) {
+        assert_eq!(dst.len(), src.len(), "a copy keeps the length");
+        let [to, from] = [dst, src].map(|buf| (self.arena.address(buf), self.format(buf)));
+        if to.1 != from.1 {
+            self.convert(to, from, dst.len());
+        } else if self.fault.is_none() {
+            let bytes = dst.len() * to.1.bytes();
+            let copied = self.driver.copy(to.0, from.0, bytes);
+            self.settle(copied);
+        }
+        self.changed(dst);
+    }
+
+    fn padded(&self, batch: &Batch) -> usize {
+        passes::bucket(batch)
+    }
+
+    fn begin(
+        &mut self,
+        batch: &Batch,
+        tokens: usize,
+        store_rows: usize,
+    ) -> Result<(), EngineError> {
+        self.check()?;
+        batch.check(store_rows).map_err(EngineError::Request)?;
+        let mut words = std::mem::take(&mut self.words);
+        let mut plan = Plan::new(batch, tokens, &mut words);
+        let address = self.send(Use::Batch, &words);
+        self.words = words;
+        self.check()?;
+        plan.address = address.unwrap_or_default();
+        self.plan = plan;
+        self.key_tiles = None;
+        self.batch.clone_from(batch);
+        Ok(())
+    }
+
+    fn embed(&mut self, y: Buf, table: Buf, width: usize, scale: f32) {
+        let rows = self.plan.tokens;
+        let args = [
+            self.at(y),
+            self.at(table),
+            Arg::Address(self.plan.token_ids()),
+            word(rows),
+            word(width),
+            Arg::Float(scale),
+        ];
+        self.launch_for("embed", &[self.format(y)], blocks([rows, 1, 1], ROW), &args);
+    }
+
+    fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize, scale: f32) {
+        let alike = Alike::new(&self.batch.tokens);
+        let Some([order, starts, ids]) = self.send_alike(&alike) else {
+            return;
+        };
+        let groups = alike.ids.len();
+        let args = [
+            self.at(dtable),
+            self.at(dy),
+            order,
+            starts,
+            ids,
+            word(groups),
+            word(width),
+            Arg::Float(scale),
+        ];
+        let launch = blocks([groups, 1, 1], ROW);
+        self.launch_for("embed_backward", &[self.format(dy)], launch, &args);
+    }
+
+    fn gather(&mut self, y: Buf, x: Buf, rows: &[usize], width: usize) {
+        let Some(indices) = self.send_rows(rows) else {
+            return;
+        };
+        let args = [
+            self.at(y),
+            self.at(x),
+            indices,
+            word(rows.len()),
+            word(width),
+        ];
+        let formats = [self.format(y), self.format(x)];
+        self.launch_for("gather", &formats, blocks([rows.len(), 1, 1], ROW), &args);
+    }
+
+    fn scatter_add(&mut self, x: Buf, y: Buf, rows: &[usize], width: usize) {
+        let Some(indices) = self.send_rows(rows) else {
+            return;
+        };
+        let args = [
+            self.at(x),
+            self.at(y),
+            indices,
+            word(rows.len()),
+            word(width),
+        ];
+        let formats = [self.format(x), self.format(y)];
+        let launch = blocks([rows.len(), 1, 1], ROW);
+        self.launch_for("scatter_add", &formats, launch, &args);
+    }
+
+    fn rms_norm(&mut self, y: Rows, x: Rows, weight: Buf, norm: Norm, accumulate: bool) {
+        let width = weight.len();
+        let [y_at, y_stride] = self.rows(y, norm.rows, norm.heads * width);
+        let [x_at, x_stride] = self.rows(x, norm.rows, norm.heads * width);
+        let args = [
+            y_at,
+            y_stride,
+            x_at,
+            x_stride,
+            self.at(weight),
+            word(norm.rows),
+            word(norm.heads),
+            word(width),
+            Arg::Float(norm.eps),
+            Arg::Float(norm.offset),
+            Arg::Word(u32::from(accumulate)),
+        ];
+        let formats = [self.format(y.buf), self.format(x.buf)];
+        let launch = blocks([(norm.rows * norm.heads).div_ceil(WARPS), 1, 1], BLOCK);
+        self.launch_for("rms_norm", &formats, launch, &args);
+    }
+
+    fn rms_norm_backward(
+        &mut self,
+        dx: Rows,
+        dweight: Buf,
+        dy: Rows,
+        x: Rows,
+        weight: Buf,
+        norm: Norm,
+    ) {
+        let width = weight.len();
+        let parts = (norm.rows * norm.heads).div_ceil(NORM_PART);
+        let Some(partial) = self.scratch(Use::Partial, 4 * parts * width) else {
+            return;
+        };
+        let of = |rows: Rows| self.rows(rows, norm.rows, norm.heads * width);
+        let ([dx_at, dx_stride], [dy_at, dy_stride], [x_at, x_stride]) = (of(dx), of(dy), of(x));
+        let args = [
+            dx_at,
+            dx_stride,
+            dy_at,
+            dy_stride,
+            x_at,
+            x_stride,
+            self.at(weight),
+            Arg::Address(partial),
+            word(norm.rows),
+            word(norm.heads),
+            word(width),
+            Arg::Float(norm.eps),
+            Arg::Float(norm.offset),
+            word(NORM_PART),
+        ];
+        let formats = [dx, dy, x].map(|rows| self.format(rows.buf));
+        let launch = Launch {
+            shared: (4 * width) as u32,
+            ..blocks([parts, 1, 1], BLOCK)
+        };
+        self.launch_for("rms_norm_backward", &formats, launch, &args);
+        self.add_parts(dweight, partial, parts);
+    }
+
+    fn linear(&mut self, y: Buf, x: Buf, weight: Buf, s: Linear, accumulate: bool) {
+        let sizes = [s.rows, s.outputs, s.inputs];
+        let (x, w) = ((x, s.inputs, false), (weight, s.inputs, true));
+        self.multiply(y, x, w, sizes, accumulate);
+    }
+
+    fn linear_backward_input(
+        &mut self,
+        dx: Buf,
+        dy: Buf,
+        weight: Buf,
+        s: Linear,
+        accumulate: bool,
+    ) {
+        let sizes = [s.rows, s.inputs, s.outputs];
+        let (dy, w) = ((dy, s.outputs, false), (weight, s.inputs, false));
+        self.multiply(dx, dy, w, sizes, accumulate);
+    }
+
+    fn linear_backward_weight(&mut self, dweight: Buf, dy: Buf, x: Buf, s: Linear) {
+        let sizes = [s.outputs, s.inputs, s.rows];
+        let (dy, x) = ((dy, s.outputs, true), (x, s.inputs, false));
+        self.multiply(dweight, dy, x, sizes, true);
+    }
+
+    fn add_bias(&mut self, y: Buf, bias: Buf, rows: usize) {
+        let width = bias.len();
+        let args = [self.at(y), self.at(bias), word(rows), word(width)];
+        let launch = elementwise(rows * width);
+        self.launch_for("add_bias", &[self.format(y)], launch, &args);
+    }
+
+    fn bias_backward(&mut self, dbias: Buf, dy: Buf, rows: usize) {
+        let width = dbias.len();
+        let parts = rows.div_ceil(BIAS_PART);
+        let Some(partial) = self.scratch(Use::Partial, 4 * parts * width) else {
+            return;
+        };
+        let args = [
+            Arg::Address(partial),
+            self.at(dy),
+            word(rows),
+            word(width),
+            word(BIAS_PART),
+        ];
+        let launch = blocks([width.div_ceil(ROW as usize), parts, 1], ROW);
+        self.launch_for("column_sums", &[self.format(dy)], launch, &args);
+        self.add_parts(dbias, partial, parts);
+    }
+
+    fn rope_table(&mut self, table: Buf, frequencies: Buf) {
+        let (rows, half) = (self.plan.tokens, frequencies.len());
+        let args = [
+            self.at(table),
+            self.at(frequencies),
+            Arg::Address(self.plan.positions()),
+            word(rows),
+            word(half),
+        ];
+        self.launch("rope_table", elementwise(rows * half), &args);
+    }
+
+    fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool) {
+        let rows = self.plan.tokens;
+        let [x_at, stride] = self.rows(x, rows, heads * head_dim);
+        let args = [
+            x_at,
+            stride,
+            self.at(table),
+            word(rows),
+            word(heads),
+            word(head_dim),
+            Arg::Float(if inverse { -1.0 } else { 1.0 }),
+        ];
+        let launch = blocks([rows, 1, 1], ROW);
+        self.launch_for("rope", &[self.format(x.buf)], launch, &args);
+    }
+
+    fn store(&mut self, store: Rows, src: Rows, width: usize) {
+        let count = self.plan.tokens;
+        let args = [
+            self.at(store.buf),
+            size(store.stride),
+            self.at(src.buf),
+            size(src.stride),
+            Arg::Address(self.plan.rows()),
+            word(count),
+            word(width),
+        ];
+        let formats = [self.format(store.buf), self.format(src.buf)];
+        self.launch_for("store", &formats, blocks([count, 1, 1], ROW), &args);
+    }
+
+    fn attention(&mut self, y: Rows, lse: Buf, a: &Attention) {
+        self.attend(y, lse, a);
+    }
+
+    fn attention_backward(
+        &mut self,
+        dq: Rows,
+        dk: Rows,
+        dv: Rows,
+        dy: Rows,
+        y: Rows,
+        lse: Buf,
+        a: &Attention,
+    ) {
+        self.attend_backward([dq, dk, dv], dy, y, lse, a);
+    }
+
+    fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize, activation: Activation) {
+        let args = [
+            self.at(y),
+            self.at(x),
+            word(rows),
+            word(width),
+            activation_number(activation),
+        ];
+        let launch = elementwise(rows * width);
+        self.launch_for("gate", &[self.format(x)], launch, &args);
+    }
+
+    fn gate_backward(
+        &mut self,
+        x: Buf,
+        dy: Buf,
+        rows: usize,
+        width: usize,
+        activation: Activation,
+    ) {
+        let args = [
+            self.at(x),
+            self.at(dy),
+            word(rows),
+            word(width),
+            activation_number(activation),
+        ];
+        let launch = elementwise(rows * width);
+        self.launch_for("gate_backward", &[self.format(x)], launch, &args);
+    }
+
+    fn scale(&mut self, x: Buf, factor: f32) {
+        let args = [self.at(x), size(x.len()), Arg::Float(factor)];
+        self.launch_for("scale", &[self.format(x)], elementwise(x.len()), &args);
+    }
+
+    fn soft_cap(&mut self, x: Buf, cap: f32) {
+        let args = [self.at(x), size(x.len()), Arg::Float(cap)];
+        self.launch("soft_cap", elementwise(x.len()), &args);
+    }
+
+    fn log_probs(
+        &mut self,
+        logp: Buf,
+        entropy: Buf,
+        logits: Buf,
+        vocabulary: usize,
+        targets: &[Target],
+        temperature: f32,
+    ) {
+        let rows = logits.len() / vocabulary;
+        let Some([first, tokens, _]) = self.send_targets(rows, targets, &[]) else {
+            return;
+        };
+        let args = [
+            self.at(logp),
+            self.at(entropy),
+            self.at(logits),
+            size(vocabulary),
+            first,
+            tokens,
+            Arg::Float(1.0 / temperature),
+        ];
+        self.launch("log_probs", blocks([rows, 1, 1], VOCABULARY), &args);
+    }
+
+    fn log_probs_backward(
+        &mut self,
+        logits: Buf,
+        vocabulary: usize,
+        targets: &[Target],
+        dlogp: &[f32],
+        temperature: f32,
+        soft_cap: Option<f32>,
+    ) {
+        let rows = logits.len() / vocabulary;
+        let Some([first, tokens, dlogp]) = self.send_targets(rows, targets, dlogp) else {
+            return;
+        };
+        let args = [
+            self.at(logits),
+            size(vocabulary),
+            first,
+            tokens,
+            dlogp,
+            Arg::Float(1.0 / temperature),
+            Arg::Float(soft_cap.unwrap_or(0.0)),
+        ];
+        self.launch(
+            "log_probs_backward",
+            blocks([rows, 1, 1], VOCABULARY),
+            &args,
+        );
+    }
+
+    fn draws(&mut self, draws: &[Draw]) {
+        self.send_draws(draws);
+    }
+
+    fn sample(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>) {
+        self.launch_draws(logits, vocabulary, draws);
+    }
+
+    fn sampled(&mut self) -> Result<Vec<Sampled>, EngineError> {
+        self.read_drawn()
+    }
+
+    fn replay(&mut self, buffers: &[Buf], tokens: usize) -> bool {
+        self.replay_pass(buffers, tokens)
+    }
+
+    fn recorded(&mut self) {
+        self.end_recording();
+    }
+
+    fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {
+        self.check()?;
+        let partial = self.scratch(Use::Partial, 8 * SUM_PARTS);
+        let partial = partial.unwrap_or_default();
+        let args = [Arg::Address(partial), self.at(x), size(x.len())];
+        self.launch("sum_squares", blocks([SUM_PARTS, 1, 1], BLOCK), &args);
+        let mut bytes = vec![0; 8 * SUM_PARTS];
+        self.read(partial, &mut bytes)?;
+        Ok(bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|part| f64::from_le_bytes(*part))
+            .sum())
+    }
+
+    fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {
+        let n = weights.len();
+        let args = [
+            self.at(weights),
+            Arg::Address(self.arena.low(weights).unwrap_or(0)),
+            self.at(gradient),
+            self.at(m),
+            self.at(v),
+            size(n),
+            Arg::Float(step.lr),
+            Arg::Float(step.beta1),
+            Arg::Float(step.beta2),
+            Arg::Float(step.eps),
+            Arg::Float(step.decay),
+            Arg::Float(step.bias1),
+            Arg::Float(step.bias2),
+            Arg::Float(step.grad_scale),
+        ];
+        self.launch("adamw", elementwise(n), &args);
+    }
+}

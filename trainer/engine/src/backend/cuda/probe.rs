@@ -1,0 +1,335 @@
+//! What a machine has of GPUs, and whether the backend can use one: found out without opening it.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+use std::fmt;
+
+use cudarc::{cublaslt, driver::sys};
+use sys::{CUdevice_attribute, CUresult};
+
+use super::compile::{self, Target};
+use super::driver::Fault;
+use super::handles::{ask, words};
+use super::libraries;
+
+/// Major and minor.
+pub type Version = (u32, u32);
+
+/// The least compute capability.
+const LEAST: Version = (compile::LEAST / 10, compile::LEAST % 10);
+/// The least version of CUDA whose driver and libraries are used.
+const LEAST_CUDA: u32 = 12;
+
+/// A GPU that can be used, and what it is used with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its number.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// Its compute capability.
+    pub capability: Version,
+    /// The newest CUDA that the driver is for.
+    pub driver: Version,
+    /// The driver's own version, where the system tells it.
+    pub release: Option<String>,
+    /// Of NVRTC.
+    pub nvrtc: Version,
+    /// Of cuBLASLt.
+    pub cublaslt: Version,
+    /// What kernels are compiled to for it.
+    pub target: Target,
+    /// As the driver knows it.
+    pub(super) device: sys::CUdevice,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = |(major, minor): Version| format!("{major}.{minor}");
+        let release = self.release.as_deref().unwrap_or_default();
+        let space = if release.is_empty() { "" } else { " " };
+        write!(
+            f,
+            "cuda:{}, {}, {:.1} GiB, compute capability {}, driver{space}{release} for CUDA {}, NVRTC {}, cuBLASLt {}",
+            self.ordinal,
+            self.name,
+            self.memory as f64 / f64::from(1 << 30),
+            version(self.capability),
+            version(self.driver),
+            version(self.nvrtc),
+            version(self.cublaslt)
+        )
+    }
+}
+
+/// Why there is no GPU to compute with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Absent {
+    /// The machine has none, or no driver for one.
+    #[error("{0}")]
+    None(String),
+    /// There may be one, but it cannot be used as things are; with the remedy.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl From<String> for Absent {
+    fn from(reason: String) -> Self {
+        Self::Unusable(reason)
+    }
+}
+
+/// A GPU by its number.
+///
+/// # Errors
+/// Why it cannot be used, and the remedy.
+pub fn find(ordinal: usize) -> Result<Found, Absent> {
+    libraries::driver().map_err(Absent::None)?;
+    // SAFETY: what has to be called before all else, and may be called again.
+    match unsafe { sys::cuInit(0) } {
+        CUresult::CUDA_SUCCESS => {}
+        CUresult::CUDA_ERROR_NO_DEVICE => {
+            return Err(Absent::None("the NVIDIA driver sees no GPU".into()));
+        }
+        other => {
+            let reason = format!("the NVIDIA driver does not start: {}", words(other));
+            return Err(Absent::Unusable(reason));
+        }
+    }
+    let mut count = 0;
+    // SAFETY: points at an int.
+    plain(ask("tell how many there are", unsafe {
+        sys::cuDeviceGetCount(&raw mut count)
+    }))?;
+    let device = match i32::try_from(ordinal) {
+        Ok(n) if n < count => get(n)?,
+        _ => return Err(beyond(ordinal, count).into()),
+    };
+    let name = name(device)?;
+    let attribute = |which| attribute(device, which).map(|value| value as u32);
+    let capability = (
+        attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    capable(&name, capability)?;
+    let (nvrtc, cublaslt) = (compile::version()?, cublaslt_version()?);
+    let known = compile::architectures()?;
+    let target = Target::of(10 * capability.0 + capability.1, &known).ok_or_else(|| {
+        format!(
+            "NVRTC {}.{} compiles nothing that {name} can run; {}",
+            nvrtc.0,
+            nvrtc.1,
+            libraries::REMEDY
+        )
+    })?;
+    let driver = driver_version()?;
+    agree(driver, nvrtc, cublaslt, target)?;
+    Ok(Found {
+        ordinal,
+        name,
+        memory: memory(device)?,
+        capability,
+        driver,
+        release: std::fs::read_to_string("/sys/module/nvidia/version")
+            .ok()
+            .map(|text| text.trim().to_owned()),
+        nvrtc,
+        cublaslt,
+        target,
+        device,
+    })
+}
+
+fn plain<T>(result: Result<T, Fault>) -> Result<T, String> {
+    result.map_err(|fault| fault.to_string())
+}
+
+fn beyond(ordinal: usize, count: i32) -> String {
+    match count {
+        1 => format!("there is no cuda:{ordinal}: this machine has one GPU, cuda:0"),
+        _ => format!(
+            "there is no cuda:{ordinal}: this machine has {count} GPUs, cuda:0 to cuda:{}",
+            count - 1
+        ),
+    }
+}
+
+fn capable(name: &str, capability: Version) -> Result<(), String> {
+    if capability >= LEAST {
+        return Ok(());
+    }
+    Err(format!(
+        "{name} is of compute capability {}.{}; the kernels need {}.{} or more: Ampere (2020) or later",
+        capability.0, capability.1, LEAST.0, LEAST.1
+    ))
+}
+
+/// Whether a driver can load what the libraries make.
+fn agree(driver: Version, nvrtc: Version, cublaslt: Version, target: Target) -> Result<(), String> {
+    for (library, version) in [("NVRTC", nvrtc), ("cuBLASLt", cublaslt)] {
+        if version.0 < LEAST_CUDA {
+            return Err(format!(
+                "{library} {}.{} is too old: {LEAST_CUDA}.0 or later is needed; {}. Where the loader finds this one first, by its name without a number, \
+                 remove it, or let the first folder of LD_LIBRARY_PATH have a link of that name to the newer one",
+                version.0,
+                version.1,
+                libraries::REMEDY
+            ));
+        }
+    }
+    let newest = nvrtc.0.max(cublaslt.0);
+    let jit = matches!(target, Target::Ptx(_)) && driver < nvrtc;
+    if driver.0 >= newest && !jit {
+        return Ok(());
+    }
+    let needed = if jit { nvrtc } else { (newest, 0) };
+    let release = match needed {
+        (13, 0) => " (580 or later)",
+        _ => "",
+    };
+    let mut error = format!(
+        "the NVIDIA driver is too old: it is for CUDA {}.{}, and NVRTC is {}.{} and cuBLASLt {}.{}; install a driver for CUDA {}.{} or later{release}",
+        driver.0, driver.1, nvrtc.0, nvrtc.1, cublaslt.0, cublaslt.1, needed.0, needed.1
+    );
+    if driver.0 == LEAST_CUDA && !jit {
+        error += ", or the libraries for this one: `pip install nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12`";
+    }
+    Err(error)
+}
+
+fn get(ordinal: i32) -> Result<sys::CUdevice, String> {
+    let mut device = 0;
+    // SAFETY: a place for a device.
+    plain(ask("be found", unsafe {
+        sys::cuDeviceGet(&raw mut device, ordinal)
+    }))?;
+    Ok(device)
+}
+
+fn name(device: sys::CUdevice) -> Result<String, String> {
+    let mut bytes: [c_char; 256] = [0; 256];
+    // SAFETY: room for as many bytes as said, the last of which stays 0.
+    plain(ask("tell its name", unsafe {
+        sys::cuDeviceGetName(bytes.as_mut_ptr(), bytes.len() as i32 - 1, device)
+    }))?;
+    // SAFETY: it ends with a zero at the latest where the bytes do.
+    let name = unsafe { CStr::from_ptr(bytes.as_ptr()) };
+    Ok(name.to_string_lossy().into_owned())
+}
+
+fn memory(device: sys::CUdevice) -> Result<u64, String> {
+    let mut bytes = 0;
+    // SAFETY: a place for a size.
+    plain(ask("tell its memory", unsafe {
+        sys::cuDeviceTotalMem_v2(&raw mut bytes, device)
+    }))?;
+    Ok(bytes as u64)
+}
+
+/// A number that the driver knows of a device.
+pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<i32, String> {
+    let mut value = 0;
+    // SAFETY: points at an int.
+    plain(ask("tell what it is", unsafe {
+        sys::cuDeviceGetAttribute(&raw mut value, which, device)
+    }))?;
+    Ok(value)
+}
+
+fn driver_version() -> Result<Version, String> {
+    let mut version = 0;
+    // SAFETY: points at an int.
+    plain(ask("tell the driver's version", unsafe {
+        sys::cuDriverGetVersion(&raw mut version)
+    }))?;
+    let version = version as u32;
+    Ok((version / 1000, version % 1000 / 10))
+}
+
+fn cublaslt_version() -> Result<Version, String> {
+    libraries::cublaslt()?;
+    // SAFETY: it only returns a number.
+    let version = unsafe { cublaslt::sys::cublasLtGetVersion() } as u32;
+    Ok((version / 10_000, version % 10_000 / 100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CUBIN: Target = Target::Cubin(90);
+
+    #[test]
+    fn a_driver_runs_what_libraries_of_its_major_version_make() {
+        for (driver, nvrtc, cublaslt) in [
+            ((13, 0), (13, 0), (13, 0)),
+            ((13, 0), (13, 5), (13, 1)),
+            ((12, 4), (12, 9), (12, 9)),
+            ((13, 0), (12, 8), (12, 9)),
+        ] {
+            assert_eq!(agree(driver, nvrtc, cublaslt, CUBIN), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_driver_that_is_too_old_is_an_error_with_two_remedies() {
+        let error = agree((12, 4), (13, 0), (13, 0), CUBIN).unwrap_err();
+        assert!(error.contains("it is for CUDA 12.4"), "{error}");
+        assert!(error.contains("nvidia-cuda-nvrtc-cu12"), "{error}");
+        let error = agree((12, 4), (12, 9), (13, 0), CUBIN).unwrap_err();
+        assert!(error.contains("a driver for CUDA 13.0 or later"), "{error}");
+    }
+
+    #[test]
+    fn ptx_wants_a_driver_as_new_as_the_compiler() {
+        let ptx = Target::Ptx(120);
+        assert_eq!(agree((13, 2), (13, 0), (13, 0), ptx), Ok(()));
+        let error = agree((13, 0), (13, 2), (13, 0), ptx).unwrap_err();
+        assert!(error.contains("a driver for CUDA 13.2 or later"), "{error}");
+    }
+
+    #[test]
+    fn libraries_of_cuda_11_are_too_old() {
+        let error = agree((13, 0), (11, 8), (13, 0), CUBIN).unwrap_err();
+        assert!(error.contains("NVRTC 11.8 is too old"), "{error}");
+    }
+
+    #[test]
+    fn an_old_gpu_is_named_with_what_it_is() {
+        assert_eq!(capable("NVIDIA A100", (8, 0)), Ok(()));
+        let error = capable("Tesla V100", (7, 0)).unwrap_err();
+        assert!(
+            error.contains("Tesla V100 is of compute capability 7.0"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_number_beyond_the_last_is_an_error() {
+        assert!(beyond(1, 1).contains("one GPU, cuda:0"));
+        assert!(beyond(8, 8).contains("8 GPUs, cuda:0 to cuda:7"));
+    }
+
+    #[test]
+    fn a_gpu_is_told_in_a_line() {
+        let found = Found {
+            ordinal: 0,
+            name: "NVIDIA H200".into(),
+            memory: 150_000_000_000,
+            capability: (9, 0),
+            driver: (13, 0),
+            release: Some("580.65.06".into()),
+            nvrtc: (13, 0),
+            cublaslt: (13, 1),
+            target: CUBIN,
+            device: 0,
+        };
+        assert_eq!(
+            found.to_string(),
+            "cuda:0, NVIDIA H200, 139.7 GiB, compute capability 9.0, driver 580.65.06 for CUDA 13.0, NVRTC 13.0, cuBLASLt 13.1"
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! Row-major products in the words of a library that counts by columns.
+//!
+//! A row-major matrix read by columns is its transpose, so `y = a · b` is asked for as `yᵀ = bᵀ · aᵀ`, and nothing is moved.
+
+use super::driver::{Address, Format, Matrix, Product};
+
+/// Alignments beyond this one make no difference.
+const ALIGNED: u64 = 256;
+
+/// A stored matrix as cuBLASLt sees it, by columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Stored {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// Elements from one column to the next.
+    pub(super) stride: usize,
+    /// Whether its transpose is multiplied.
+    pub(super) transposed: bool,
+}
+
+impl Stored {
+    /// A row-major matrix of `rows × columns`, or its transpose.
+    fn of(matrix: &Matrix, rows: usize, columns: usize) -> Self {
+        // As it is stored; read by columns, what was a row is a column.
+        let (stored_rows, stored_columns) = if matrix.transposed {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
+        Self {
+            rows: stored_columns,
+            columns: stored_rows,
+            stride: matrix.columns,
+            transposed: matrix.transposed,
+        }
+    }
+}
+
+/// A product by columns, `result = left · right`: all that an algorithm depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    pub(super) left: Stored,
+    pub(super) right: Stored,
+    pub(super) result: Stored,
+    pub(super) operands: Format,
+    pub(super) results: Format,
+    pub(super) accumulate: bool,
+    /// Of left, right and result, in bytes.
+    pub(super) alignments: [u64; 3],
+}
+
+impl Shape {
+    pub(super) fn of(product: &Product) -> Self {
+        let [a, b, y] = [&product.a, &product.b, &product.y];
+        Self {
+            left: Stored::of(b, product.inner, product.columns),
+            right: Stored::of(a, product.rows, product.inner),
+            result: Stored::of(y, product.rows, product.columns),
+            operands: a.format,
+            results: y.format,
+            accumulate: product.accumulate,
+            alignments: [b, a, y].map(|matrix| alignment(matrix.address)),
+        }
+    }
+}
+
+/// The largest power of two that divides an address, up to where it matters.
+fn alignment(address: Address) -> u64 {
+    (1 << address.trailing_zeros().min(63)).min(ALIGNED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row `i`, column `j` of what is multiplied, by the definition of cuBLASLt's layouts.
+    fn by_columns(memory: &[f32], stored: &Stored, i: usize, j: usize) -> f32 {
+        let (row, column) = if stored.transposed { (j, i) } else { (i, j) };
+        assert!(row < stored.rows && column < stored.columns && stored.rows <= stored.stride);
+        memory[row + column * stored.stride]
+    }
+
+    /// As its documentation says: `result (m × n) = left (m × k) · right (k × n)`.
+    fn multiplied(shape: &Shape, left: &[f32], right: &[f32], result: &mut [f32]) {
+        let [m, n] = [shape.result.rows, shape.result.columns];
+        let k = if shape.left.transposed {
+            shape.left.rows
+        } else {
+            shape.left.columns
+        };
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let products = (0..k).map(|l| {
+                by_columns(left, &shape.left, i, l) * by_columns(right, &shape.right, l, j)
+            });
+            let at = i + j * shape.result.stride;
+            let before = if shape.accumulate { result[at] } else { 0.0 };
+            result[at] = before + products.sum::<f32>();
+        }
+    }
+
+    fn matrix(columns: usize, transposed: bool) -> Matrix {
+        Matrix {
+            address: 0x1000,
+            format: Format::F32,
+            columns,
+            transposed,
+        }
+    }
+
+    #[test]
+    fn a_row_major_product_is_asked_for_by_columns() {
+        let (rows, columns, inner) = (3, 5, 4);
+        let a: Vec<f32> = (0..rows * inner).map(|i| i as f32 - 4.0).collect();
+        let b: Vec<f32> = (0..inner * columns).map(|i| (i * i % 7) as f32).collect();
+        for (ta, tb, accumulate) in (0..8).map(|i| (i & 1 > 0, i & 2 > 0, i & 4 > 0)) {
+            let product = Product {
+                a: matrix(if ta { rows } else { inner }, ta),
+                b: matrix(if tb { inner } else { columns }, tb),
+                y: matrix(columns, false),
+                rows,
+                columns,
+                inner,
+                accumulate,
+            };
+            let mut expected = vec![100.0; rows * columns];
+            for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                let left = |l| {
+                    if ta {
+                        a[l * rows + i]
+                    } else {
+                        a[i * inner + l]
+                    }
+                };
+                let right = |l| {
+                    if tb {
+                        b[j * inner + l]
+                    } else {
+                        b[l * columns + j]
+                    }
+                };
+                let sum: f32 = (0..inner).map(|l| left(l) * right(l)).sum();
+                expected[i * columns + j] = if accumulate { 100.0 + sum } else { sum };
+            }
+            let mut y = vec![100.0; rows * columns];
+            // The operands change places: `b` is the left one.
+            multiplied(&Shape::of(&product), &b, &a, &mut y);
+            assert_eq!(y, expected, "{ta} {tb} {accumulate}");
+        }
+    }
+
+    #[test]
+    fn the_left_operand_by_columns_is_the_right_one_by_rows() {
+        let product = Product {
+            a: Matrix {
+                address: 0x1008,
+                ..matrix(4, false)
+            },
+            b: Matrix {
+                address: 0x1002,
+                ..matrix(4, true)
+            },
+            y: matrix(5, false),
+            rows: 3,
+            columns: 5,
+            inner: 4,
+            accumulate: false,
+        };
+        assert_eq!(Shape::of(&product).alignments, [2, 8, 256]);
+    }
+
+    #[test]
+    fn alignment_is_a_power_of_two_that_divides() {
+        for (address, bytes) in [(0x1000, 256), (0x1002, 2), (0x1010, 16), (0, 256), (7, 1)] {
+            assert_eq!(alignment(address), bytes);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Where to compute, and what there is to compute with.
+
+use crate::backend::cuda::probe::{self, Absent, Found};
+use crate::backend::{Backend, Dtype, cpu, cuda};
+use crate::error::EngineError;
+
+/// Where to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Device {
+    /// The first GPU where it works, else the CPU.
+    #[default]
+    Auto,
+    /// This machine's processors.
+    Cpu,
+    /// The GPU of this number.
+    Cuda(usize),
+}
+
+impl Device {
+    /// The first GPU, or why there is none.
+    ///
+    /// # Errors
+    /// [`Absent`] says whether something can be done about it.
+    pub fn gpu() -> Result<Found, Absent> {
+        probe::find(0)
+    }
+
+    /// What the engine would compute with where this is asked for: `cpu`, or a GPU's number and name. It is not opened for this.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] where there is no such device, or it cannot be used.
+    pub fn available(self) -> Result<String, EngineError> {
+        Ok(match self.found()? {
+            Some(gpu) => format!("cuda:{}, {}", gpu.ordinal, gpu.name),
+            None => "cpu".to_owned(),
+        })
+    }
+
+    /// The GPU that is meant; `None` for the CPU.
+    fn found(self) -> Result<Option<Found>, EngineError> {
+        match self {
+            Device::Cpu => Ok(None),
+            Device::Auto => match Self::gpu() {
+                Ok(gpu) => Ok(Some(gpu)),
+                Err(Absent::None(reason)) => {
+                    tracing::debug!("computing on the CPU: {reason}");
+                    Ok(None)
+                }
+                Err(Absent::Unusable(reason)) => {
+                    tracing::warn!("computing on the CPU: {reason}");
+                    Ok(None)
+                }
+            },
+            Device::Cuda(n) => match probe::find(n) {
+                Ok(gpu) => Ok(Some(gpu)),
+                Err(absent) => Err(EngineError::Device(format!(
+                    "cuda:{n} cannot be used: {absent}"
+                ))),
+            },
+        }
+    }
+
+    /// Bytes of the memory of the GPU that is meant; `None` for the CPU, and for a GPU that is not there.
+    pub fn memory(self) -> Option<u64> {
+        let found = self.found().ok().flatten()?;
+        Some(found.memory)
+    }
+
+    /// A backend on the device. Where a GPU that `auto` found cannot be opened, it is the CPU's.
+    pub(crate) fn open(
+        self,
+        threads: Option<usize>,
+        dtype: Dtype,
+    ) -> Result<Box<dyn Backend>, EngineError> {
+        let Some(gpu) = self.found()? else {
+            return cpu::open_with(threads, dtype);
+        };
+        match cuda::device::open(gpu.ordinal) {
+            Ok(driver) => {
+                tracing::info!("computing on {gpu}");
+                Ok(cuda::open_on(driver, dtype))
+            }
+            Err(error) if self == Device::Auto => {
+                tracing::warn!("computing on the CPU, since {gpu} cannot be opened: {error}");
+                cpu::open_with(threads, dtype)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether this machine has no GPU, which most of these tests are about; says so where it has one.
+    fn without_gpu() -> bool {
+        let found = Device::gpu();
+        if let Ok(gpu) = &found {
+            eprintln!("SKIPPED: what is said where there is no GPU: this machine has {gpu}");
+        }
+        found.is_err()
+    }
+
+    #[test]
+    fn a_gpu_that_is_not_there_is_an_error_that_says_why() {
+        if without_gpu() {
+            let error = Device::Cuda(0).available().unwrap_err().to_string();
+            assert!(error.starts_with("cuda:0 cannot be used: "), "{error}");
+            let reasons = ["driver", "GPU", "NVRTC", "cuBLASLt"];
+            assert!(reasons.iter().any(|r| error.contains(r)), "{error}");
+            assert!(cuda::device::open(0).is_err());
+        }
+    }
+
+    #[test]
+    fn auto_is_the_cpu_where_there_is_no_gpu() {
+        if without_gpu() {
+            assert_eq!(Device::Auto.available().unwrap(), "cpu");
+            let backend = Device::Auto.open(Some(1), Dtype::F32).unwrap();
+            assert_eq!(backend.name(), cpu::open(Some(1)).unwrap().name());
+        }
+    }
+
+    #[test]
+    fn the_cpu_is_always_there() {
+        assert_eq!(Device::Cpu.available().unwrap(), "cpu");
+    }
+}

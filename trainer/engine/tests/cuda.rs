@@ -1,0 +1,366 @@
+//! The cuda backend on an emulated device, which runs the very kernels, against the cpu backend: whole models, forward, backward, decoding, and what happens when
+//! the device fails.
+
+#![allow(clippy::unwrap_used)]
+
+mod emulated;
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use emulated::{Emulated, Seen};
+use engine::backend::{Dtype, cpu, cuda};
+use engine::batch::{Batch, Draw, Sampled, Span};
+use engine::config::{Family, ModelConfig};
+use engine::load::Weights;
+use engine::model::{Lora, Model, Part};
+use engine::parity;
+use engine::sample::Sampling;
+use engine::train::{score, step};
+use engine::worker::{AdamW, StepReport};
+use support::{Case, Random, distance, groups, largest_difference, weights};
+
+const ADAMW: AdamW = AdamW {
+    lr: 1e-3,
+    beta1: 0.9,
+    beta2: 0.999,
+    eps: 1e-8,
+    weight_decay: 0.01,
+    clip_norm: 1.0,
+};
+
+/// A random configuration whose heads are as wide as the kernels want them.
+fn config(random: &mut Random, family: Family) -> ModelConfig {
+    let mut config = support::config(random, family);
+    config.head_dim = random.pick(&[16, 32, 48, 64]);
+    config.vocab_size = 97 + random.below(300);
+    config.num_hidden_layers = 2;
+    if let Some(sliding) = &mut config.sliding {
+        sliding.layers = vec![true, false];
+    }
+    config
+}
+
+fn case(seed: u64, family: Family) -> Case {
+    let mut random = Random(seed);
+    let config = config(&mut random, family);
+    let weights = weights(&mut random, &config);
+    let groups = groups(&mut random, config.vocab_size, 2);
+    let dlogp = support::dlogp(&mut random, &groups);
+    Case {
+        config,
+        weights,
+        groups,
+        dlogp,
+    }
+}
+
+/// A model on the emulated device, and what the device has seen.
+fn watched(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> (Model, Arc<Mutex<Seen>>) {
+    let (device, seen) = Emulated::open();
+    let backend = cuda::open_on(device, dtype);
+    let model = Model::new(config.clone(), weights.clone(), backend).unwrap();
+    (model, seen)
+}
+
+fn both(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> [Model; 2] {
+    let backend = cpu::open_with(Some(1), dtype).unwrap();
+    let on_cpu = Model::new(config.clone(), weights.clone(), backend).unwrap();
+    [watched(config, weights, dtype).0, on_cpu]
+}
+
+/// A sequence's tokens from `from` on, its keys in the store's rows `row..`.
+fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
+    let n = tokens.len();
+    Batch {
+        tokens: tokens[from..].to_vec(),
+        positions: (from..n).map(|p| p as u32).collect(),
+        rows: (row + from..row + n).collect(),
+        spans: vec![Span {
+            q_start: 0,
+            q_len: n - from,
+            kv: vec![(row, n)],
+        }],
+    }
+}
+
+#[test]
+fn every_operation_and_every_family_is_in_parity_with_the_cpu() {
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let open = |dtype| Ok(cuda::open_on(Emulated::open().0, dtype));
+        let found = parity::device::with_cpu(&open, dtype).unwrap();
+        assert!(found.len() > 60);
+        let apart: Vec<_> = found.iter().filter(|compared| !compared.agrees()).collect();
+        assert!(apart.is_empty(), "{dtype:?}: {apart:#?}");
+    }
+}
+
+#[test]
+fn logits_of_chunks_and_single_tokens_are_the_cpus() {
+    for (seed, family) in (200..).zip(Family::ALL) {
+        let mut random = Random(seed);
+        let config = config(&mut random, family);
+        let weights = weights(&mut random, &config);
+        let tokens = random.tokens(90, config.vocab_size);
+        let logits = |mut model: Model| {
+            model.reserve_kv(100).unwrap();
+            let mut done = 0;
+            let mut logits = Vec::new();
+            for n in [70, 1, 17, 1, 1] {
+                let rows: Vec<usize> = (0..n).collect();
+                let batch = batch(&tokens[..done + n], done, 7);
+                logits.extend(model.logits(&batch, &rows).unwrap());
+                done += n;
+            }
+            logits
+        };
+        let [gpu, cpu] = both(&config, &weights, Dtype::F32).map(&logits);
+        let difference = largest_difference(&gpu, &cpu);
+        assert!(difference < 1e-4, "{family:?}: {difference}");
+        let [gpu, cpu] = both(&config, &weights, Dtype::Bf16).map(&logits);
+        let distance = distance(&gpu, &cpu);
+        assert!((1e-5..3e-2).contains(&distance), "{family:?}: {distance}");
+    }
+}
+
+fn update(model: &mut Model, case: &Case) -> StepReport {
+    let dlogp = case.dlogp.clone();
+    let objective = Box::new(move |_: &[_]| Ok(dlogp));
+    step(model, &case.groups, 0.9, objective, &ADAMW).unwrap()
+}
+
+fn all(model: &mut Model, part: Part) -> Vec<(String, Vec<f32>)> {
+    let names = model.trained_shapes();
+    let values = names.into_iter().map(|(name, _)| {
+        let values = model.tensor(&name, part).unwrap();
+        (name, values)
+    });
+    values.collect()
+}
+
+#[test]
+fn a_step_is_the_cpus() {
+    for (seed, family) in (210..).zip(Family::ALL.into_iter().cycle()).take(8) {
+        let c = case(seed, family);
+        let [mut gpu, mut cpu] = both(&c.config, &c.weights, Dtype::F32);
+        let [ours, theirs] = [&mut gpu, &mut cpu].map(|model| update(model, &c));
+        for (ours, theirs) in ours.stats.iter().zip(&theirs.stats) {
+            assert!(largest_difference(&ours.logp, &theirs.logp) < 1e-4);
+            assert!(largest_difference(&ours.entropy, &theirs.entropy) < 1e-4);
+        }
+        assert!((ours.grad_norm / theirs.grad_norm - 1.0).abs() < 1e-5);
+        for part in [Part::Gradient, Part::Moment1, Part::Moment2] {
+            let pairs = all(&mut gpu, part).into_iter().zip(all(&mut cpu, part));
+            for ((name, ours), (_, theirs)) in pairs {
+                let distance = distance(&ours, &theirs);
+                assert!(distance < 1e-4, "seed {seed}, {name}: {distance}");
+            }
+        }
+        // AdamW's first update is the gradient's sign, which rounding may turn where it is 0.
+        let pairs = all(&mut gpu, Part::Weight)
+            .into_iter()
+            .zip(all(&mut cpu, Part::Weight));
+        for ((name, ours), (_, theirs)) in pairs {
+            let far = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5;
+            let turned = ours.iter().zip(&theirs).filter(|pair| far(*pair)).count();
+            assert!(turned * 200 <= ours.len(), "seed {seed}, {name}: {turned}");
+        }
+    }
+}
+
+#[test]
+fn gradients_in_bf16_are_near_those_in_f32() {
+    let mut distances = Vec::new();
+    for (seed, family) in (230..).zip(Family::ALL) {
+        let c = case(seed, family);
+        let of = |dtype| {
+            let (mut model, _) = watched(&c.config, &c.weights, dtype);
+            update(&mut model, &c);
+            let gradient = all(&mut model, Part::Gradient);
+            let values = gradient.into_iter().flat_map(|(_, values)| values);
+            values.collect::<Vec<f32>>()
+        };
+        distances.push(distance(&of(Dtype::Bf16), &of(Dtype::F32)));
+    }
+    distances.sort_by(f64::total_cmp);
+    assert!(distances[0] > 1e-4, "nothing was rounded: {distances:?}");
+    assert!(distances[1] < 3e-2 && distances[3] < 0.2, "{distances:?}");
+}
+
+#[test]
+fn adapters_train_as_on_the_cpu() {
+    let c = case(240, Family::Qwen3);
+    let [gpu, cpu] = both(&c.config, &c.weights, Dtype::F32).map(|mut model| {
+        let lora = Lora {
+            rank: 5,
+            alpha: 10.0,
+            seed: 3,
+        };
+        model.attach(lora).unwrap();
+        update(&mut model, &c);
+        // The second update has a gradient of `A` too.
+        update(&mut model, &c);
+        all(&mut model, Part::Gradient)
+    });
+    for ((name, ours), (_, theirs)) in gpu.iter().zip(&cpu) {
+        let distance = distance(ours, theirs);
+        assert!(distance < 2e-3, "{name}: {distance}");
+    }
+}
+
+/// Samples of two prompts, drawn step by step: `count` sequences that share their prompts' rows.
+fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) -> Vec<Sampled> {
+    let vocabulary = model.config().vocab_size;
+    model.reserve_kv(100 + count * 20).unwrap();
+    let prompts = [random.tokens(40, vocabulary), random.tokens(9, vocabulary)];
+    let at = [0, 50];
+    for (prompt, row) in prompts.iter().zip(at) {
+        model.infer(&batch(prompt, 0, row), &[], &[]).unwrap();
+    }
+    let mut last: Vec<u32> = random.tokens(count, vocabulary);
+    let mut drawn = Vec::new();
+    for step in 0..steps {
+        let mut together = Batch::default();
+        let mut draws = Vec::new();
+        for (i, token) in last.iter().enumerate() {
+            let (prompt, own) = (i % 2, 100 + 20 * i);
+            let length = prompts[prompt].len();
+            together.tokens.push(*token);
+            together.positions.push((length as u64 + step) as u32);
+            together.rows.push(own + step as usize);
+            together.spans.push(Span {
+                q_start: i,
+                q_len: 1,
+                kv: vec![(at[prompt], length), (own, step as usize + 1)],
+            });
+            let cut = i % 3 == 2;
+            draws.push(Draw {
+                sampling: Sampling {
+                    temperature: if i % 5 == 4 { 0.0 } else { 0.8 },
+                    top_k: if cut { 20 } else { 0 },
+                    top_p: if cut { 0.9 } else { 1.0 },
+                    min_p: if cut { 0.01 } else { 0.0 },
+                },
+                seed: i as u64,
+                index: step,
+            });
+        }
+        let rows: Vec<usize> = (0..count).collect();
+        let tokens = model.infer(&together, &rows, &draws).unwrap();
+        last = tokens.iter().map(|sampled| sampled.token).collect();
+        drawn.extend(tokens);
+    }
+    drawn
+}
+
+#[test]
+fn decoding_draws_the_cpus_tokens_whether_recorded_or_not() {
+    for (seed, family) in (250..).zip(Family::ALL) {
+        let mut random = Random(seed);
+        let config = config(&mut random, family);
+        let weights = weights(&mut random, &config);
+        let (mut gpu, seen) = watched(&config, &weights, Dtype::F32);
+        let backend = cpu::open_with(Some(1), Dtype::F32).unwrap();
+        let mut cpu = Model::new(config.clone(), weights.clone(), backend).unwrap();
+        // Five sequences in a pass of eight, with one size of the store and another: made, recorded, replayed.
+        let mut drawn =
+            |count| [&mut gpu, &mut cpu].map(|model| generate(model, &mut Random(seed), count, 5));
+        let first = drawn(5);
+        assert_eq!(seen.lock().unwrap().calls["replay"], 4);
+        let second = drawn(6);
+        assert_eq!(seen.lock().unwrap().calls["replay"], 8);
+        for [ours, theirs] in [&first, &second] {
+            let same = ours.iter().zip(theirs).filter(|(a, b)| a.token == b.token);
+            // A draw on the border of two tokens may go either way, and what follows it with it.
+            assert!(same.clone().count() * 10 >= ours.len() * 8, "{family:?}");
+            for (ours, theirs) in same {
+                assert!(
+                    (ours.logp - theirs.logp).abs() < 1e-2,
+                    "{ours:?} {theirs:?}"
+                );
+            }
+        }
+        // The same again, all of it replayed.
+        assert_eq!(drawn(5)[0], first[0]);
+        assert_eq!(seen.lock().unwrap().calls["replay"], 13);
+    }
+}
+
+#[test]
+fn a_sample_does_not_depend_on_what_is_drawn_beside_it() {
+    let mut random = Random(260);
+    let config = config(&mut random, Family::Qwen2);
+    let weights = weights(&mut random, &config);
+    let drawn = |count: usize| {
+        let (mut model, _) = watched(&config, &weights, Dtype::Bf16);
+        let drawn = generate(&mut model, &mut Random(9), count, 3);
+        drawn.into_iter().step_by(count).collect::<Vec<_>>()
+    };
+    // Only the first sequence's first token is the same in all of them.
+    let alone = drawn(1);
+    for count in [2, 7, 40] {
+        assert_eq!(drawn(count)[0], alone[0]);
+    }
+}
+
+#[test]
+fn phases_take_turns_in_the_same_memory() {
+    let c = case(270, Family::Llama);
+    let (mut model, seen) = watched(&c.config, &c.weights, Dtype::Bf16);
+    let phases = |model: &mut Model| {
+        generate(model, &mut Random(1), 5, 4);
+        model.release_kv();
+        update(model, &c);
+        score(model, &c.groups, 1.0).unwrap();
+    };
+    phases(&mut model);
+    phases(&mut model);
+    let state = || {
+        let seen = seen.lock().unwrap();
+        (seen.allocated, seen.calls["allocate"])
+    };
+    let before = state();
+    for _ in 0..20 {
+        phases(&mut model);
+    }
+    assert_eq!(state(), before);
+}
+
+#[test]
+fn a_device_that_fails_is_an_error_and_not_a_panic() {
+    let mut c = case(280, Family::Gemma3);
+    c.groups.truncate(1);
+    c.dlogp.truncate(c.groups[0].completions.len());
+    let work = |failing| {
+        let (device, seen) = Emulated::open();
+        seen.lock().unwrap().failing = failing;
+        let backend = cuda::open_on(device, Dtype::Bf16);
+        let mut model = Model::new(c.config.clone(), c.weights.clone(), backend)?;
+        let dlogp = c.dlogp.clone();
+        let objective = Box::new(move |_: &[_]| Ok(dlogp));
+        step(&mut model, &c.groups, 0.9, objective, &ADAMW)?;
+        model.tensor("model.norm.weight", Part::Weight)
+    };
+    assert!(work(None).is_ok());
+    for kind in [
+        "allocate", "write", "read", "zero", "copy", "launch", "multiply",
+    ] {
+        // The first call of a kind, and one in the middle of the work.
+        for after in [0, 2] {
+            let error = work(Some((kind, after))).unwrap_err().to_string();
+            assert!(error.contains(kind) && error.contains("fails"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn heads_that_the_kernels_do_not_take_are_refused() {
+    let mut random = Random(290);
+    let mut config = config(&mut random, Family::Llama);
+    config.head_dim = 20;
+    let weights = weights(&mut random, &config);
+    let (mut model, _) = watched(&config, &weights, Dtype::F32);
+    model.reserve_kv(8).unwrap();
+    let error = model.logits(&batch(&[1, 2, 3], 0, 0), &[2]).unwrap_err();
+    assert!(error.to_string().contains("heads of 20"), "{error}");
+}
