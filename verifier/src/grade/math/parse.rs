@@ -25,6 +25,9 @@ const MAX_DEPTH: usize = 48;
 /// Trees of more levels are no answers: 1/2/3/4/…
 const MAX_LEVELS: usize = 128;
 
+/// What is read after more attempts than this, where one reading after another fails, is no answer.
+const MAX_ATOMS: usize = 8192;
+
 /// How commas between digits are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Commas {
@@ -42,6 +45,7 @@ pub(super) fn parse(text: &str, commas: Commas) -> Option<Expr> {
         tokens,
         at: 0,
         depth: 0,
+        atoms: 0,
         bars: 0,
         commas,
     };
@@ -60,6 +64,8 @@ pub(super) struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
     depth: usize,
+    /// Atoms that were begun, those of readings that failed included.
+    atoms: usize,
     /// Absolute values that are open here.
     bars: usize,
     commas: Commas,

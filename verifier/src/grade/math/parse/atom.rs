@@ -3,8 +3,8 @@
 use num_bigint::BigInt;
 use num_rational::BigRational;
 
-use super::Parser;
 use super::number::{based, literal};
+use super::{MAX_ATOMS, Parser};
 use crate::grade::math::lex::{Kind, Token};
 use crate::grade::math::syntax::{Bracket, Constant, Expr, Function};
 use crate::grade::math::unit;
@@ -216,6 +216,10 @@ impl<'a> Parser<'a> {
     }
 
     fn atom(&mut self) -> Option<Expr> {
+        self.atoms += 1;
+        if self.atoms > MAX_ATOMS {
+            return None;
+        }
         match self.peek()? {
             Kind::Digits(_) | Kind::Char('.') => self.number(),
             Kind::Letter(letter) => self.name(letter),

@@ -112,6 +112,18 @@ fn depth_and_length_are_bounded() {
     }
 }
 
+#[test]
+fn readings_that_fail_one_in_another_come_to_an_end() {
+    for opened in [
+        "11A_{",
+        r"½½1_{",
+        r"2\binom3 1A_{",
+        r"\$1,700\choose ½1_{\arctan\pi",
+    ] {
+        assert_eq!(parse(&opened.repeat(40), Commas::Thousands), None);
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_the_parser_panic(text in r"(?s)(\\[a-z]{1,6}|\\.|\\frac|\\sqrt|\\left|\\text\{|\\begin\{pmatrix\}|[{}()\[\]|^_$%&!'=<>:;,.+*/ 0-9a-zA-Zé-]|.){0,60}") {
