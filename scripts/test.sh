@@ -11,6 +11,11 @@ target=${CARGO_TARGET_DIR:-target}
 log=$target/test.log
 skipped=()
 
+if ! command -v g++ >/dev/null; then
+  echo "error: no C++ compiler (g++), by which the CUDA kernels are tested without a GPU. On Debian or Ubuntu run: sudo apt-get install g++" >&2
+  exit 1
+fi
+
 step() {
   printf '\n== %s (after %d s)\n' "$1" "$SECONDS"
 }

@@ -3,6 +3,7 @@
 use crate::backend::cuda::probe::{self, Absent, Found};
 use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
+use crate::parity::device::{Compared, of_gpu};
 
 /// Where to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,7 +67,7 @@ impl Device {
         Some(found.memory)
     }
 
-    /// A backend on the device. Where a GPU that `auto` found cannot be opened, it is the CPU's.
+    /// A backend on the device. Where a GPU that `auto` found cannot be opened, or does not compute what the CPU does, it is the CPU's.
     pub(crate) fn open(
         self,
         threads: Option<usize>,
@@ -75,17 +76,26 @@ impl Device {
         let Some(gpu) = self.found()? else {
             return cpu::open_with(threads, dtype);
         };
-        match cuda::device::open(gpu.ordinal) {
-            Ok(driver) => {
-                tracing::info!("computing on {gpu}");
-                Ok(cuda::open_on(driver, dtype))
-            }
-            Err(error) if self == Device::Auto => {
-                tracing::warn!("computing on the CPU, since {gpu} cannot be opened: {error}");
-                cpu::open_with(threads, dtype)
-            }
-            Err(error) => Err(error),
+        if self == Device::Auto
+            && let Err(reason) = tried(gpu.ordinal, dtype)
+        {
+            tracing::warn!("computing on the CPU, since {gpu} cannot be used: {reason}");
+            return cpu::open_with(threads, dtype);
         }
+        let driver = cuda::device::open(gpu.ordinal)?;
+        tracing::info!("computing on {gpu}");
+        Ok(cuda::open_on(driver, dtype))
+    }
+}
+
+/// Whether a GPU that nobody asked for by its number computes what the CPU does.
+fn tried(ordinal: usize, dtype: Dtype) -> Result<(), String> {
+    let found = of_gpu(Device::Cuda(ordinal), dtype).map_err(|error| error.to_string())?;
+    match found.iter().find(|compared| !compared.agrees()) {
+        None => Ok(()),
+        Some(Compared { what, distance, .. }) => Err(format!(
+            "its {what} is {distance:.1e} from the CPU's; `rapid doctor --device cuda:{ordinal}` says more"
+        )),
     }
 }
 

@@ -162,3 +162,21 @@ fn root(value: &BigRational, index: u32) -> Option<BigRational> {
     let (above, below) = (exact(value.numer())?, exact(value.denom())?);
     Some(BigRational::new_raw(above, below))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn fractions_are_reduced_as_by_the_library(above: i128, below in 1u64.., common in 1u64..) {
+            let common = BigInt::from(common);
+            let [above, below] = [BigInt::from(above) * &common, BigInt::from(below) * &common];
+            let ours = reduced(above.clone(), below.clone());
+            let theirs = BigRational::new(above, below);
+            prop_assert_eq!((ours.numer(), ours.denom()), (theirs.numer(), theirs.denom()));
+        }
+    }
+}
