@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::{
-    Completion, Dtype, Engine, EngineError, EngineOptions, GenerateRequest, Group, Sampling,
+    Completion, Device, Dtype, Engine, EngineError, EngineOptions, GenerateRequest, Group, Sampling,
 };
 
 const BATCHES: [usize; 10] = [64, 256, 8, 128, 33, 2, 192, 16, 1, 100];
@@ -34,6 +34,7 @@ fn open(
         threads: Some(threads),
         pack_tokens: Some(pack_tokens),
         dtype,
+        device: Device::Cpu,
         ..EngineOptions::default()
     };
     Engine::open(&PathBuf::from(model), options)

@@ -13,7 +13,7 @@ use engine::load::{Tensor, Weights};
 use engine::model::{Lora, Model, Part};
 use engine::train::{score, step};
 use engine::worker::{AdamW, StepReport};
-use engine::{Engine, EngineOptions};
+use engine::{Device, Engine, EngineOptions};
 use support::reference::Reference;
 use support::{Case, Random, config, distance, groups, model_of};
 
@@ -228,6 +228,7 @@ fn training_goes_on_from_a_state_of_adapters() {
         let options = EngineOptions {
             threads: Some(1),
             lora,
+            device: Device::Cpu,
             ..EngineOptions::default()
         };
         Engine::random(config.clone(), 7, options).unwrap()

@@ -181,6 +181,7 @@ fn log_probabilities_of_sampled_tokens_are_those_of_score() {
 fn bf16_samples_and_scores_alike_to_the_bit_and_says_nearly_what_f32_says() {
     let engine = open(EngineOptions {
         dtype: Dtype::Bf16,
+        device: Device::Cpu,
         ..EngineOptions::default()
     });
     let requests = mixed(&engine);
@@ -313,7 +314,10 @@ fn dropping_the_receiver_cancels_what_is_left() {
 
 #[test]
 fn a_panic_in_the_worker_is_told_to_every_caller() {
-    let engine = open(EngineOptions::default());
+    let engine = open(EngineOptions {
+        device: Device::Cpu,
+        ..EngineOptions::default()
+    });
     let groups = vec![Group {
         prompt: Arc::from([1, 2]),
         completions: vec![vec![3, 4]],
