@@ -26,7 +26,10 @@ const MAX_DEPTH: usize = 48;
 const MAX_LEVELS: usize = 128;
 
 /// What is read after more attempts than this, where one reading after another fails, is no answer.
-const MAX_ATOMS: usize = 8192;
+const MAX_ATOMS: usize = 4096;
+
+/// Letters of a word that are looked at; no name of a unit or a function has as many.
+const MAX_WORD: usize = 32;
 
 /// How commas between digits are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,10 +138,10 @@ impl<'a> Parser<'a> {
         self.at > before
     }
 
-    /// The letters from here on that no space parts.
+    /// The letters from here on that no space parts; no more of them than any name has.
     fn word(&self) -> String {
         let mut word = String::new();
-        for (ahead, token) in self.tokens[self.at..].iter().enumerate() {
+        for (ahead, token) in self.tokens[self.at..].iter().enumerate().take(MAX_WORD) {
             match token.kind {
                 Kind::Letter(letter) if ahead == 0 || !token.spaced => word.push(letter),
                 _ => break,
