@@ -96,6 +96,22 @@ fn every_operation_and_every_family_is_in_parity_with_the_cpu() {
 }
 
 #[test]
+fn the_order_in_which_threads_run_changes_no_bit() {
+    let [rising, falling] = [false, true].map(|falling| {
+        let open = |dtype| {
+            let device = if falling {
+                Emulated::falling()
+            } else {
+                Emulated::open().0
+            };
+            Ok(cuda::open_on(device, dtype))
+        };
+        parity::device::with_cpu(&open, Dtype::Bf16).unwrap()
+    });
+    assert_eq!(rising, falling);
+}
+
+#[test]
 fn logits_of_chunks_and_single_tokens_are_the_cpus() {
     for (seed, family) in (200..).zip(Family::ALL) {
         let mut random = Random(seed);

@@ -18,11 +18,13 @@ use half::bf16;
 type Emulate =
     unsafe extern "C" fn(*const c_char, *const [u32; 3], u32, u32, *const *const c_void) -> c_int;
 type Error = unsafe extern "C" fn() -> *const c_char;
+type Falling = unsafe extern "C" fn(c_int);
 
 /// The compiled kernels. They run on one thread at a time.
 struct Library {
     emulate: Emulate,
     error: Error,
+    falling: Falling,
     running: Mutex<()>,
 }
 
@@ -71,16 +73,18 @@ fn compiled() -> PathBuf {
 fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        // SAFETY: the library was made from the sources beside this test, and exports these two functions.
+        // SAFETY: the library was made from the sources beside this test, and exports these functions.
         unsafe {
             let library = libloading::Library::new(compiled()).unwrap();
             let emulate = *library.get::<Emulate>(b"emulate").unwrap();
             let error = *library.get::<Error>(b"emulator_error").unwrap();
+            let falling = *library.get::<Falling>(b"emulator_falling").unwrap();
             // It stays loaded.
             std::mem::forget(library);
             Library {
                 emulate,
                 error,
+                falling,
                 running: Mutex::new(()),
             }
         }
@@ -111,6 +115,8 @@ enum Step {
 #[derive(Default)]
 pub(crate) struct Emulated {
     seen: Arc<Mutex<Seen>>,
+    /// Whether a block's threads run from the last to the first: what they compute then is the same, if no barrier is missing.
+    falling: bool,
     /// Allocations, and how many of their bytes were asked for.
     memory: BTreeMap<Address, (Vec<u64>, usize)>,
     recordings: Vec<Vec<Step>>,
@@ -123,6 +129,14 @@ impl Emulated {
         let device = Self::default();
         let seen = Arc::clone(&device.seen);
         (Box::new(device), seen)
+    }
+
+    /// A device whose threads run from the last to the first.
+    pub(crate) fn falling() -> Box<dyn Driver> {
+        Box::new(Self {
+            falling: true,
+            ..Self::default()
+        })
     }
 
     fn count(&mut self, call: &'static str) -> Result<(), Fault> {
@@ -201,6 +215,7 @@ impl Emulated {
         let _running = library.running.lock().unwrap();
         // SAFETY: the arguments are those of the kernel, whose addresses lie in this device's memory.
         let code = unsafe {
+            (library.falling)(c_int::from(self.falling));
             (library.emulate)(
                 name.as_ptr(),
                 &raw const launch.grid,
