@@ -18,7 +18,7 @@ use engine::parity;
 use engine::sample::Sampling;
 use engine::train::{score, step};
 use engine::worker::{AdamW, StepReport};
-use support::{Case, Random, distance, groups, largest_difference, weights};
+use support::{Case, Random, batch, distance, groups, largest_difference, weights};
 
 const ADAMW: AdamW = AdamW {
     lr: 1e-3,
@@ -67,21 +67,6 @@ fn both(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> [Model; 2] {
     let backend = cpu::open_with(Some(1), dtype).unwrap();
     let on_cpu = Model::new(config.clone(), weights.clone(), backend).unwrap();
     [watched(config, weights, dtype).0, on_cpu]
-}
-
-/// A sequence's tokens from `from` on, its keys in the store's rows `row..`.
-fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
-    let n = tokens.len();
-    Batch {
-        tokens: tokens[from..].to_vec(),
-        positions: (from..n).map(|p| p as u32).collect(),
-        rows: (row + from..row + n).collect(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: n - from,
-            kv: vec![(row, n)],
-        }],
-    }
 }
 
 #[test]

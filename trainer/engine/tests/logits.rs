@@ -9,22 +9,7 @@ use engine::config::Family;
 use engine::model::Model;
 use engine::parity;
 use engine::sample::Sampling;
-use support::{Random, config, largest_difference, model, weights};
-
-/// A sequence's tokens from `from` on, its keys in the store's rows `row..`.
-fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
-    let n = tokens.len();
-    Batch {
-        tokens: tokens[from..].to_vec(),
-        positions: (from..n).map(|p| p as u32).collect(),
-        rows: (row + from..row + n).collect(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: n - from,
-            kv: vec![(row, n)],
-        }],
-    }
-}
+use support::{Random, batch, config, largest_difference, model, weights};
 
 /// Logits of every token of a sequence, computed at once.
 fn logits(model: &mut Model, tokens: &[u32]) -> Vec<f32> {

@@ -136,8 +136,11 @@ fn plan(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<()> {
             Some(Taken::new(config, &model.config, &prompts)?)
         }
     };
-    let gpu = config.engine_options()?.device.memory();
-    let room = model.map_or(Ok(()), |model| model.fits(gpu));
+    let device = config.engine_options()?.device;
+    if let Err(error) = device.available() {
+        tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
+    }
+    let room = model.map_or(Ok(()), |model| model.fits(device.memory()));
     let plan = Plan::new(config, things, eval, model);
     super::print(&format!("{}\n{plan}\n", config.to_toml().trim_end()))?;
     Ok(room?)

@@ -7,7 +7,7 @@ pub(crate) mod reference;
 use std::collections::BTreeMap;
 
 use engine::backend::{Dtype, cpu};
-use engine::batch::Group;
+use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
 use engine::model::Model;
@@ -123,6 +123,21 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
         tensors.insert(name, Tensor { shape, data });
     }
     Weights { tensors }
+}
+
+/// A sequence's tokens from `from` on, its keys in the store's rows `row..`.
+pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
+    let n = tokens.len();
+    Batch {
+        tokens: tokens[from..].to_vec(),
+        positions: (from..n).map(|p| p as u32).collect(),
+        rows: (row + from..row + n).collect(),
+        spans: vec![Span {
+            q_start: 0,
+            q_len: n - from,
+            kv: vec![(row, n)],
+        }],
+    }
 }
 
 /// The engine's model on so many threads.
