@@ -103,15 +103,15 @@ struct Figures {
     gflop_per_s: f64,
     /// Bytes that weights, and in training gradients and moments, ask for once a step, in GB/s; without activations and keys.
     gbyte_per_s: f64,
-    /// Large matrix products on this device; `None` where it cannot be measured.
-    gemm_gflop_per_s: Option<f64>,
+    /// Large matrix products on this device.
+    gemm_gflop_per_s: f64,
     /// `gflop_per_s` of it.
-    gemm_percent: Option<f64>,
-    /// Copies on this device, bytes read and written; `None` where it cannot be measured.
-    copy_gbyte_per_s: Option<f64>,
+    gemm_percent: f64,
+    /// Copies on this device, bytes read and written.
+    copy_gbyte_per_s: f64,
     /// `gbyte_per_s` of it.
-    copy_percent: Option<f64>,
-    /// Most memory that the process has held at once; `None` where the system does not say.
+    copy_percent: f64,
+    /// Most of the machine's memory that the process has held at once; `None` where the system does not say.
     peak_bytes: Option<u64>,
     /// What `rapid train --dry-run` would have said of the engine's part of it.
     planned_bytes: u64,
@@ -196,12 +196,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut figures = measure(&engine, options)?;
     figures.peak_bytes = peak();
     figures.planned_bytes = planned_bytes;
-    if let Some(limits) = limits {
-        figures.gemm_gflop_per_s = Some(limits.gflop_per_s);
-        figures.gemm_percent = Some(100.0 * figures.gflop_per_s / limits.gflop_per_s);
-        figures.copy_gbyte_per_s = Some(limits.gbyte_per_s);
-        figures.copy_percent = Some(100.0 * figures.gbyte_per_s / limits.gbyte_per_s);
-    }
+    figures.gemm_gflop_per_s = limits.gflop_per_s;
+    figures.gemm_percent = 100.0 * figures.gflop_per_s / limits.gflop_per_s;
+    figures.copy_gbyte_per_s = limits.gbyte_per_s;
+    figures.copy_percent = 100.0 * figures.gbyte_per_s / limits.gbyte_per_s;
     if options.json {
         return super::print(&(serde_json::to_string_pretty(&figures)? + "\n"));
     }
@@ -240,26 +238,24 @@ impl Figures {
                 / seconds
                 / 1e9,
             gbyte_per_s: bytes_per_weight * info.parameters as f64 / seconds / 1e9,
-            gemm_gflop_per_s: None,
-            gemm_percent: None,
-            copy_gbyte_per_s: None,
-            copy_percent: None,
+            gemm_gflop_per_s: 0.0,
+            gemm_percent: 0.0,
+            copy_gbyte_per_s: 0.0,
+            copy_percent: 0.0,
             peak_bytes: None,
             planned_bytes: 0,
         }
     }
 
     fn told(&self) -> String {
-        let share = |percent: Option<f64>, limit: Option<f64>, what: &str| match (percent, limit) {
-            (Some(percent), Some(limit)) => format!("{percent:.0}% of the {limit:.0} {what} here"),
-            _ => format!("that of {what} is not measured on this device"),
-        };
-        let arithmetic = share(
-            self.gemm_percent,
-            self.gemm_gflop_per_s,
-            "GFLOP/s of large matrix products",
+        let arithmetic = format!(
+            "{:.0}% of the {:.0} GFLOP/s of large matrix products here",
+            self.gemm_percent, self.gemm_gflop_per_s
         );
-        let memory = share(self.copy_percent, self.copy_gbyte_per_s, "GB/s of copies");
+        let memory = format!(
+            "{:.0}% of the {:.0} GB/s of copies here",
+            self.copy_percent, self.copy_gbyte_per_s
+        );
         let peak = self.peak_bytes.map_or_else(String::new, |bytes| {
             format!(
                 "  memory             {:>9.2} GB at most\n",

@@ -5,6 +5,10 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
+use engine::backend::cuda::ranges::Ranges;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
 
 pub(crate) mod args;
 pub(crate) mod bar;
@@ -14,22 +18,27 @@ pub(crate) mod eval;
 pub(crate) mod fetch;
 pub(crate) mod generate;
 pub(crate) mod quickstart;
+mod ranges;
 pub(crate) mod report;
 pub(crate) mod study;
 pub(crate) mod train;
 mod verifier_process;
 
-/// Warnings to stderr, or what `RUST_LOG` asks for.
+/// Warnings to stderr, or what `RUST_LOG` asks for; the engine's phases to NVIDIA's profiler where there is one.
 pub(crate) fn logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let asked = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let told = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .without_time()
         .with_target(false)
-        .init();
+        .with_filter(asked);
+    let profiler = Ranges::open();
+    let ranges = profiler.as_ref().ok().copied().flatten();
+    registry().with(told).with(ranges.map(ranges::layer)).init();
+    if let Err(reason) = profiler {
+        tracing::warn!("{reason}");
+    }
 }
 
 /// Writes a result to stdout. A reader that has gone (`| head`) is no error of ours.

@@ -299,6 +299,12 @@ impl Model {
         } else {
             own
         };
+        let span = if decodes {
+            tracing::info_span!("decode")
+        } else {
+            tracing::info_span!("prefill")
+        };
+        let _entered = span.enter();
         let work = self.begin_stored(batch, tokens, rows)?;
         self.decoder.backend.draws(draws);
         if !decodes {

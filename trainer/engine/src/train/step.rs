@@ -29,6 +29,7 @@ pub fn step(
     objective: Objective,
     adamw: &AdamW,
 ) -> Result<StepReport, EngineError> {
+    let _entered = tracing::info_span!("step").entered();
     let began = Instant::now();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     let plan = mini_batch.plan_of(model, 0..mini_batch.packs.len());
@@ -40,7 +41,9 @@ pub fn step(
     let stats = std::mem::take(&mut mini_batch.stats);
     let forward = began.elapsed();
 
-    let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
+    let dlogp = tracing::info_span!("objective")
+        .in_scope(|| objective(&stats))
+        .map_err(EngineError::Numeric)?;
     check_gradient(&stats, &dlogp)?;
 
     let began = Instant::now();
@@ -83,6 +86,7 @@ pub fn step(
         )));
     }
 
+    let _entered = tracing::info_span!("optimiser").entered();
     let began = Instant::now();
     let numbers = adamw::numbers(adamw, model.updates + 1, norm);
     let (weights, o) = (model.trained(), optimiser);
@@ -104,6 +108,7 @@ pub fn score(
     groups: &[Group],
     temperature: f32,
 ) -> Result<Vec<TokenStats>, EngineError> {
+    let _entered = tracing::info_span!("score").entered();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     for number in 0..mini_batch.packs.len() {
         mini_batch.forward(model, number, None)?;
@@ -215,6 +220,7 @@ impl MiniBatch {
         number: usize,
         kept: Option<&Kept>,
     ) -> Result<(), EngineError> {
+        let _entered = tracing::info_span!("forward").entered();
         let last = self.blocks(model, number, kept)?;
         let pack = &self.packs[number];
         let (logp, entropy) = model.decoder.log_probs(
@@ -291,6 +297,7 @@ impl MiniBatch {
         kept: &Kept,
         dlogp: &[f32],
     ) -> Result<(), EngineError> {
+        let _entered = tracing::info_span!("backward").entered();
         let pack = &self.packs[number];
         let tokens = pack.batch.tokens.len();
         let back = model.back(tokens)?;

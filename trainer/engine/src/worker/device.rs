@@ -1,5 +1,7 @@
 //! Where to compute, and what there is to compute with.
 
+use std::sync::OnceLock;
+
 use crate::backend::cuda::probe::{self, Absent, Found};
 use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
@@ -41,17 +43,7 @@ impl Device {
     fn found(self) -> Result<Option<Found>, EngineError> {
         match self {
             Device::Cpu => Ok(None),
-            Device::Auto => match Self::gpu() {
-                Ok(gpu) => Ok(Some(gpu)),
-                Err(Absent::None(reason)) => {
-                    tracing::debug!("computing on the CPU: {reason}");
-                    Ok(None)
-                }
-                Err(Absent::Unusable(reason)) => {
-                    tracing::warn!("computing on the CPU: {reason}");
-                    Ok(None)
-                }
-            },
+            Device::Auto => Ok(first()),
             Device::Cuda(n) => match probe::find(n) {
                 Ok(gpu) => Ok(Some(gpu)),
                 Err(absent) => Err(EngineError::Device(format!(
@@ -68,7 +60,10 @@ impl Device {
     }
 
     /// A backend on the device. Where a GPU that `auto` found cannot be opened, or does not compute what the CPU does, it is the CPU's.
-    pub(crate) fn open(
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] where there is no such device, or it cannot be used.
+    pub fn open(
         self,
         threads: Option<usize>,
         dtype: Dtype,
@@ -76,10 +71,7 @@ impl Device {
         let Some(gpu) = self.found()? else {
             return cpu::open_with(threads, dtype);
         };
-        if self == Device::Auto
-            && let Err(reason) = tried(gpu.ordinal, dtype)
-        {
-            tracing::warn!("computing on the CPU, since {gpu} cannot be used: {reason}");
+        if self == Device::Auto && !agrees(&gpu, dtype) {
             return cpu::open_with(threads, dtype);
         }
         let driver = cuda::device::open(gpu.ordinal)?;
@@ -88,8 +80,40 @@ impl Device {
     }
 }
 
-/// Whether a GPU that nobody asked for by its number computes what the CPU does.
-fn tried(ordinal: usize, dtype: Dtype) -> Result<(), String> {
+/// The first GPU. What stands in the way of one that could be used is said once a process.
+fn first() -> Option<Found> {
+    static FOUND: OnceLock<Option<Found>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| match Device::gpu() {
+        Ok(gpu) => Some(gpu),
+        Err(Absent::None(reason)) => {
+            tracing::debug!("computing on the CPU: {reason}");
+            None
+        }
+        Err(Absent::Unusable(reason)) => {
+            tracing::warn!("computing on the CPU: {reason}");
+            None
+        }
+    });
+    found.clone()
+}
+
+/// Whether the first GPU, which nobody asked for by its number, computes what the CPU does; tried, and said, once a process.
+fn agrees(gpu: &Found, dtype: Dtype) -> bool {
+    static TRIED: [OnceLock<bool>; 2] = [const { OnceLock::new() }; 2];
+    let tried = match dtype {
+        Dtype::F32 => &TRIED[0],
+        Dtype::Bf16 => &TRIED[1],
+    };
+    *tried.get_or_init(|| {
+        let found = tried_on(gpu.ordinal, dtype);
+        if let Err(reason) = &found {
+            tracing::warn!("computing on the CPU, since {gpu} cannot be used: {reason}");
+        }
+        found.is_ok()
+    })
+}
+
+fn tried_on(ordinal: usize, dtype: Dtype) -> Result<(), String> {
     let found = of_gpu(Device::Cuda(ordinal), dtype).map_err(|error| error.to_string())?;
     match found.iter().find(|compared| !compared.agrees()) {
         None => Ok(()),

@@ -140,6 +140,7 @@ fn serve(model: &mut Model, text: &Text, options: &EngineOptions, inbox: &mpsc::
                 stream,
                 base,
             } => {
+                let _entered = tracing::info_span!("generate").entered();
                 // Generating needs the memory.
                 model.release_training();
                 let generate = |model: &mut Model| {

@@ -125,6 +125,20 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
     Weights { tensors }
 }
 
+/// The weights as bf16 has them.
+pub(crate) fn rounded(weights: &Weights) -> Weights {
+    let tensors = weights.tensors.iter().map(|(name, tensor)| {
+        let round = |x: &f32| half::bf16::from_f32(*x).to_f32();
+        let (shape, data) = (
+            tensor.shape.clone(),
+            tensor.data.iter().map(round).collect(),
+        );
+        (name.clone(), Tensor { shape, data })
+    });
+    let tensors = tensors.collect();
+    Weights { tensors }
+}
+
 /// A sequence's tokens from `from` on, its keys in the store's rows `row..`.
 pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
     let n = tokens.len();

@@ -3,14 +3,18 @@
 use std::time::{Duration, Instant};
 
 use engine::EngineError;
-use engine::backend::{Backend, Buf, Linear, Purpose, cpu};
+use engine::backend::{Backend, Buf, Linear, Purpose};
 
 use crate::cmd::args::DeviceArgs;
 
 /// Long enough to be a steady rate.
 const AT_LEAST: Duration = Duration::from_millis(500);
-/// Rows, outputs and inputs of a product.
+/// Long enough that waiting for a device does not count.
+const ONE_ROUND: Duration = Duration::from_millis(20);
+/// Rows, outputs and inputs of a product on the CPU,
 const SIZE: usize = 2048;
+/// and on a GPU, which only larger ones fill.
+const GPU_SIZE: usize = 8192;
 /// Numbers that are copied at a time: more than any cache holds.
 const COPIED: usize = 1 << 26;
 
@@ -23,30 +27,35 @@ pub(super) struct Limits {
     pub(super) gbyte_per_s: f64,
 }
 
-/// Measured on the CPU; `None` for another device.
-pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Option<Limits>> {
+/// Measured on the device, of which nothing is kept.
+pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Limits> {
     let options = device.options()?;
-    if options.device.available()? != "cpu" {
-        return Ok(None);
-    }
-    let mut backend = cpu::open_with(options.threads, options.dtype)?;
-    let size = Linear {
-        rows: SIZE,
-        outputs: SIZE,
-        inputs: SIZE,
+    let mut backend = options.device.open(options.threads, options.dtype)?;
+    let backend = backend.as_mut();
+    let size = match options.device.memory() {
+        None => SIZE,
+        Some(_) => GPU_SIZE,
     };
-    let x = filled(backend.as_mut(), Purpose::Activations, SIZE * SIZE)?;
-    let weight = filled(backend.as_mut(), Purpose::Weights, SIZE * SIZE)?;
-    let y = filled(backend.as_mut(), Purpose::Activations, SIZE * SIZE)?;
-    let seconds = seconds_of(|| backend.linear(y, x, weight, size, false));
-    let gflop_per_s = 2.0 * (SIZE as f64).powi(3) / seconds / 1e9;
-    let from = filled(backend.as_mut(), Purpose::Activations, COPIED)?;
-    let to = filled(backend.as_mut(), Purpose::Activations, COPIED)?;
-    let seconds = seconds_of(|| backend.copy(to, from));
-    Ok(Some(Limits {
+    let x = filled(backend, Purpose::Activations, size * size)?;
+    let weight = filled(backend, Purpose::Weights, size * size)?;
+    let y = filled(backend, Purpose::Activations, size * size)?;
+    let product = Linear {
+        rows: size,
+        outputs: size,
+        inputs: size,
+    };
+    let seconds = seconds_of(backend, y, |on| on.linear(y, x, weight, product, false))?;
+    let gflop_per_s = 2.0 * (size as f64).powi(3) / seconds / 1e9;
+    for buffer in [x, weight, y] {
+        backend.release(buffer);
+    }
+    let from = filled(backend, Purpose::Sums, COPIED)?;
+    let to = filled(backend, Purpose::Sums, COPIED)?;
+    let seconds = seconds_of(backend, to, |on| on.copy(to, from))?;
+    Ok(Limits {
         gflop_per_s,
         gbyte_per_s: (2 * COPIED * size_of::<f32>()) as f64 / seconds / 1e9,
-    }))
+    })
 }
 
 /// A buffer of ordinary numbers: zeros and denormals have speeds of their own.
@@ -56,14 +65,29 @@ fn filled(backend: &mut dyn Backend, purpose: Purpose, len: usize) -> Result<Buf
     Ok(buffer)
 }
 
-/// The least time of an operation, over half a second of them.
-fn seconds_of(mut operation: impl FnMut()) -> f64 {
-    operation();
+/// The least time of an operation that writes `result`, over half a second of them. Devices work behind the calls, so that rounds of several are timed, up to when one
+/// of their numbers is here.
+fn seconds_of(
+    backend: &mut dyn Backend,
+    result: Buf,
+    operation: impl Fn(&mut dyn Backend),
+) -> Result<f64, EngineError> {
+    let mut round = |count: u32| {
+        let began = Instant::now();
+        for _ in 0..count {
+            operation(backend);
+        }
+        backend.download(result.at(0, 1), &mut [0.0])?;
+        Ok::<Duration, EngineError>(began.elapsed())
+    };
+    let mut count = 1;
+    round(count)?;
+    while round(count)? < ONE_ROUND {
+        count *= 2;
+    }
     let (began, mut least) = (Instant::now(), f64::INFINITY);
     while began.elapsed() < AT_LEAST {
-        let one = Instant::now();
-        operation();
-        least = least.min(one.elapsed().as_secs_f64());
+        least = least.min(round(count)?.as_secs_f64() / f64::from(count));
     }
-    least
+    Ok(least)
 }

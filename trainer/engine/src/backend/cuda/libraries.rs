@@ -1,4 +1,4 @@
-//! NVIDIA's libraries, which are found at run time: the driver's, NVRTC and cuBLASLt.
+//! NVIDIA's libraries, which are found at run time: the driver's, NVRTC, cuBLASLt, and NVTX for profilers.
 //!
 //! The loader looks where it always does (`LD_LIBRARY_PATH`, the system's folders). Where it finds nothing, the places are tried in which toolkits and Python packages
 //! put them: a library that was opened by its path is found by its name afterwards, by whoever asks.
@@ -152,6 +152,26 @@ pub(super) fn cublaslt() -> Result<(), String> {
         .clone()
 }
 
+/// NVTX's library for programs that are not written in C, by the names that CUDA 13 and 12 have for it; as long as the process lives.
+pub(super) fn nvtx() -> Result<&'static Library, String> {
+    static FOUND: OnceLock<Option<Library>> = OnceLock::new();
+    const NAMES: [&str; 2] = ["libnvtx3interop.so.1", "libnvToolsExt.so.1"];
+    let found = FOUND.get_or_init(|| {
+        let folders = folders();
+        let paths = NAMES.iter().flat_map(|name| {
+            let inside = folders.iter().map(move |folder| folder.join(name));
+            std::iter::once(PathBuf::from(name)).chain(inside)
+        });
+        paths.into_iter().find_map(|path| open(&path))
+    });
+    found.as_ref().ok_or_else(|| {
+        format!(
+            "NVTX ({}) is not found, so the profiler is told of no ranges; `pip install nvidia-nvtx` brings it",
+            NAMES[0]
+        )
+    })
+}
+
 /// Whether a library has all of the names; the first that it lacks. cudarc panics where one is called that is not there.
 fn complete(library: &Library, names: &'static [&'static str]) -> Result<(), &'static str> {
     let lacks = names.iter().find(|name| {
@@ -190,19 +210,17 @@ fn open_by_path(name: &str, beside: Option<&str>) {
 
 /// Opens a library and never closes it. Whether it could be opened.
 fn keep(path: &Path) -> bool {
+    open(path).map(std::mem::forget).is_some()
+}
+
+fn open(path: &Path) -> Option<Library> {
     // SAFETY: as in `driver`.
     let opened = unsafe { Library::new(path) };
-    match opened {
-        Ok(library) => {
-            tracing::debug!("loaded {}", path.display());
-            std::mem::forget(library);
-            true
-        }
-        Err(error) => {
-            tracing::debug!("{} cannot be loaded: {error}", path.display());
-            false
-        }
+    match &opened {
+        Ok(_) => tracing::debug!("loaded {}", path.display()),
+        Err(error) => tracing::debug!("{} cannot be loaded: {error}", path.display()),
     }
+    opened.ok()
 }
 
 /// Where toolkits and Python packages put libraries, in the order in which they are tried.

@@ -19,6 +19,7 @@ mod libraries;
 mod passes;
 pub mod probe;
 mod products;
+pub mod ranges;
 mod scratch;
 mod shapes;
 mod staging;

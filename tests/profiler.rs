@@ -1,0 +1,88 @@
+//! What a profiler of NVIDIA's is told: NVTX's own library between `rapid` and a profiler that writes down what it hears.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::path::Path;
+use std::process::Command;
+
+use tests::programs::{rapid, run};
+
+/// A model that is small enough to be sampled and trained in a moment.
+const CONFIG: &str = r#"{
+    "model_type": "llama", "vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    "tie_word_embeddings": true, "eos_token_id": 2
+}"#;
+
+/// `rapid bench step` on a small random model, under a profiler.
+fn profiled(profiler: &Path, folder: &Path) -> Command {
+    let config = folder.join("config.json");
+    std::fs::write(&config, CONFIG).unwrap();
+    let mut command = rapid(["bench", "step", "--device", "cpu", "--threads", "1"]);
+    command.args(["--prompts", "2", "--samples", "2", "--prompt-tokens", "5"]);
+    command
+        .args(["--tokens", "4", "--random-weights"])
+        .arg(config);
+    command.env("NVTX_INJECTION64_PATH", profiler);
+    command.env("RAPID_RANGES", folder.join("ranges"));
+    command
+}
+
+#[test]
+fn the_engines_phases_are_ranges_in_a_profiler() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiler/profiler.cpp");
+    let profiler = folder.path().join("profiler.so");
+    let mut compiler = Command::new("g++");
+    compiler.args(["-std=c++17", "-shared", "-fPIC", "-o"]);
+    let made = compiler.args([&profiler, &source]).output();
+    let made = made.expect("g++ is installed (apt-get install g++)");
+    assert!(made.status.success(), "{made:?}");
+
+    let outcome = run(&mut profiled(&profiler, folder.path())).success();
+    if outcome.stderr.contains("NVTX") {
+        eprintln!(
+            "SKIPPED: what a profiler is told; scripts/cuda.sh fetches NVTX: {}",
+            outcome.stderr.trim()
+        );
+        return;
+    }
+    let ranges = std::fs::read_to_string(folder.path().join("ranges")).unwrap();
+    // Both prompts at once, then three steps of all samples; the same model trains on what was drawn.
+    let generation = "generate\n  prefill\n  decode\n  decode\n  decode\n";
+    let update = "step\n  forward\n  objective\n  backward\n  optimiser\n";
+    assert!(
+        ranges.starts_with(&[generation, update].concat()),
+        "{ranges}"
+    );
+}
+
+#[test]
+fn without_nvtx_a_profiler_costs_a_warning_that_says_what_brings_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let mut command = profiled(Path::new("profiler.so"), folder.path());
+    // Nowhere that a library of NVTX could lie.
+    for name in [
+        "RAPID_HOME",
+        "HOME",
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "VIRTUAL_ENV",
+    ] {
+        command.env(name, &empty);
+    }
+    command.env("PATH", &empty).env_remove("LD_LIBRARY_PATH");
+    let outcome = run(&mut command).success();
+    let found = !outcome.stderr.contains("NVTX");
+    if found {
+        eprintln!("SKIPPED: a machine without NVTX: this one has it");
+        return;
+    }
+    assert!(
+        outcome.stderr.contains("pip install nvidia-nvtx"),
+        "{}",
+        outcome.stderr
+    );
+}
