@@ -2,7 +2,7 @@
 # Whether the engine computes what transformers computes; not part of test.sh, since it installs torch (5 GB on Linux) into the cache folder.
 #   1. remakes tests/golden/smollm2.json and compares it with the committed one;
 #   2. runs `rapid generate` on the same prompts, and compares tokens and log-probabilities with transformers';
-#   3. trains for one update, loads the checkpoint in transformers, and compares the same with the trained weights;
+#   3. trains all weights for one update, and adapters (LoRA) for two, loads each checkpoint in transformers, and compares the same with the trained weights;
 #   4. for small random models of every family, saved by transformers: compares logits and greedy tokens, trains for one update, and compares the
 #      same of the checkpoint that the engine saved;
 #   5. remakes tests/golden/chat.json, the golden conversations, and compares it with the committed one.
@@ -44,7 +44,7 @@ generate() {
 generate "$model" "$work/model.jsonl"
 python scripts/parity/compare.py model "$model" "$golden" "$work/model.jsonl"
 
-echo "== a trained checkpoint" >&2
+echo "== trained checkpoints" >&2
 "$bin/rapid-verifier" serve --listen 127.0.0.1:0 --set code.sandbox=none --set cache.disk=false >"$work/verifier.txt" &
 verifier=$!
 until url=$(sed -n 's/^listening on //p' "$work/verifier.txt") && [ -n "$url" ]; do
@@ -57,16 +57,21 @@ for number in 10 25 40 55; do
   printf '{"question": "%s", "answer": %s}\n' "$number" "$number"
 done >"$work/repeat.jsonl"
 printf '31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =' >"$work/repeat.txt"
-"$bin/rapid" train --recipe quickstart --verifier "$url" --out "$work/run" \
-  --set "data.dataset=$work/repeat.jsonl" --set "data.template=$work/repeat.txt" --set 'data.stop=["\n"]' \
-  --set sampling.temperature=1.3 --set algorithm.n_step=32 --set algorithm.h=1 --set run.updates=1 --set eval.samples=0 --set optimiser.lr=1e-4
-checkpoint=$work/run/checkpoints/step-1
-generate "$checkpoint" "$work/checkpoint.jsonl"
-if cmp --silent "$work/model.jsonl" "$work/checkpoint.jsonl"; then
-  echo "error: the update left the weights as they were, so the checkpoint would show nothing" >&2
-  exit 1
-fi
-python scripts/parity/compare.py model "$checkpoint" "$golden" "$work/checkpoint.jsonl"
+# trained NAME UPDATES SETTINGS…: trains, and compares what transformers makes of the last checkpoint.
+trained() {
+  local run=$work/$1 checkpoint=$work/$1/checkpoints/step-$2 said=$work/$1.jsonl
+  "$bin/rapid" train --recipe quickstart --verifier "$url" --out "$run" \
+    --set "data.dataset=$work/repeat.jsonl" --set "data.template=$work/repeat.txt" --set 'data.stop=["\n"]' \
+    --set sampling.temperature=1.3 --set algorithm.n_step=32 --set algorithm.h=1 --set "run.updates=$2" --set eval.samples=0 "${@:3}"
+  generate "$checkpoint" "$said"
+  if cmp --silent "$work/model.jsonl" "$said"; then
+    echo "error: the updates left the weights as they were, so the checkpoint would show nothing" >&2
+    exit 1
+  fi
+  python scripts/parity/compare.py model "$checkpoint" "$golden" "$said"
+}
+trained weights 1 --set optimiser.lr=1e-4
+trained adapters 2 --set lora.rank=8 --set optimiser.lr=1e-3
 
 echo "== small models of every family" >&2
 cargo build --release --locked --workspace --example parity

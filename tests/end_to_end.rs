@@ -28,13 +28,7 @@ fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
     assert_eq!(outcome.stdout.trim(), alone.folder.to_str().unwrap());
     let lines = alone.lines();
     assert_eq!(lines.len(), 6);
-    assert!(
-        lines
-            .iter()
-            .any(|line| line["grad_norm"].as_f64().unwrap() > 0.0),
-        "no update learned anything, so equality would say little: {lines:#?}"
-    );
-
+    learned(&lines);
     exact_where_fresh(&lines);
 
     // Killed after a checkpoint and after an update that no checkpoint has; then asked to stop in mid-phase.
@@ -84,12 +78,59 @@ fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
     assert_eq!(waiting.metrics(), alone.metrics());
     assert!(waiting.lines().iter().all(|line| line["masked"] == 0));
 
-    let weights =
-        |job: &Job| std::fs::read(job.folder.join("checkpoints/step-6/model.safetensors")).unwrap();
-    let ours = weights(&alone);
+    let ours = weights(&alone, 6);
     assert!(
-        weights(&killed) == ours && weights(&waiting) == ours,
+        weights(&killed, 6) == ours && weights(&waiting, 6) == ours,
         "the last weights differ"
+    );
+}
+
+/// A checkpoint's weights, as bytes.
+fn weights(job: &Job, step: usize) -> Vec<u8> {
+    let file = format!("checkpoints/step-{step}/model.safetensors");
+    std::fs::read(job.folder.join(file)).unwrap()
+}
+
+#[test]
+fn a_killed_run_of_adapters_ends_as_one_left_alone() {
+    let Some(_) = artifacts::model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut sets = repeating(folder.path());
+    sets.extend(set(&[
+        "lora.rank=4",
+        "optimiser.lr=1e-3",
+        "algorithm.group_size=4",
+        "algorithm.n_step=8",
+        "algorithm.h=2",
+        "run.updates=4",
+        "run.checkpoint_every=2",
+        "eval.samples=0",
+    ]));
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let job = |name| Job::new(&folder.path().join(name), "quickstart", &verifier, &sets);
+    let alone = job("alone");
+    let _ = alone.start().finish().success();
+    let lines = alone.lines();
+    learned(&lines);
+    exact_where_fresh(&lines);
+    let killed = job("killed");
+    let mut first = killed.start();
+    killed.reach(&mut first, 3);
+    assert_eq!(first.kill().code, None);
+    let _ = killed.resume().finish().success();
+    assert_eq!(killed.metrics(), alone.metrics());
+    assert!(
+        weights(&killed, 4) == weights(&alone, 4),
+        "the last weights differ"
+    );
+}
+
+fn learned(lines: &[serde_json::Value]) {
+    assert!(
+        lines
+            .iter()
+            .any(|line| line["grad_norm"].as_f64().unwrap() > 0.0),
+        "no update learned anything, so equality would say little: {lines:#?}"
     );
 }
 
