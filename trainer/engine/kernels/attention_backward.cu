@@ -185,6 +185,9 @@ static __device__ __forceinline__ void backward_kv(
             }
         }
     }
+    // Where no query sees a key of the tile, nothing has waited for the copies.
+    commit_copies();
+    wait_copies<0>();
 }
 
 template <u32 WIDEST>

@@ -59,7 +59,7 @@ static __device__ __forceinline__ u32 upper_halves(u32 a, u32 b) { return __byte
 // sums (16 × 8) += a (16 × 16) · b (16 × 8), one warp together; the lanes hold fragments as the PTX ISA lays
 // out for mma.m16n8k16.
 static __device__ __forceinline__ void mma(float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

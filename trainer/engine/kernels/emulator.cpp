@@ -9,6 +9,7 @@ namespace emulator {
 Fiber *current;
 Index block, block_size, grid_size;
 unsigned char *dynamic;
+bool falling;
 
 } // namespace emulator
 
@@ -18,6 +19,7 @@ extern "C" unsigned char __start_kernel_shared[], __stop_kernel_shared[];
 namespace {
 
 using emulator::current;
+using emulator::falling;
 using emulator::Fiber;
 using emulator::State;
 
@@ -37,7 +39,6 @@ ucontext_t scheduler_stack;
 void (*running)(void *const *);
 void *const *running_arguments;
 char error[512];
-bool falling;
 
 __attribute__((noinline)) void leave() {
     if (!_setjmp(current->context)) _longjmp(scheduler, 1);

@@ -62,11 +62,18 @@ struct Fiber {
 extern Fiber *current;
 extern Index block, block_size, grid_size;
 extern unsigned char *dynamic;
+// Whether threads run from the last to the first.
+extern bool falling;
 
 void sync_block(int line);
 void sync_warp(unsigned mask, Resolve resolve, void *argument);
 
+// A device may make a copy at any time from here to when it is waited for: late where threads run in rising order, at once where they run in falling order.
 inline void copy_async(void *to, const void *from) {
+    if (falling) {
+        memcpy(to, from, 16);
+        return;
+    }
     if (current->copies.empty()) current->copies.emplace_back();
     current->copies.back().push_back({to, from});
 }

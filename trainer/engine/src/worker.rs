@@ -18,7 +18,7 @@ use crate::text::Text;
 use crate::train::{self, Sketch, checkpoint};
 pub use checkpoint::Precision;
 pub use device::Device;
-use thread::Command;
+use thread::{Command, Worker};
 
 /// What the engine may use.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,7 +47,8 @@ pub struct EngineOptions {
 pub struct GenerateRequest {
     /// Token ids of the prompt; at least one. Computed once for all samples.
     pub prompt: Arc<[u32]>,
-    /// One completion is drawn for each seed. A completion depends on the weights, the prompt, the sampling and its seed, not on what else is generated with it.
+    /// One completion is drawn for each seed. On the CPU a completion is a function of the weights, the prompt, the sampling and its seed, whatever else is generated with it;
+    /// on a GPU up to rounding, by which a draw may now and then fall otherwise.
     pub seeds: Vec<u64>,
     /// How tokens are drawn.
     pub sampling: Sampling,
@@ -124,7 +125,7 @@ pub struct StepReport {
     pub optimiser: Duration,
 }
 
-/// A handle on the worker thread. Cheap to clone; the thread ends when the last handle is dropped.
+/// A handle on the worker thread. Cheap to clone; the thread ends when the last handle is dropped, which waits for it where the device is a GPU.
 ///
 /// Commands are served one after the other, in the order of the calls: a generation runs to its end before the next command begins. Tokenizer and chat template
 /// need no device and answer at once. Where the worker panicked, its pending and all later calls return [`EngineError::Stopped`].
@@ -136,7 +137,7 @@ pub struct Engine {
 }
 
 struct Shared {
-    commands: mpsc::Sender<Command>,
+    worker: Worker,
     text: Arc<Text>,
     stop_tokens: Vec<u32>,
     info: ModelInfo,
@@ -162,11 +163,10 @@ impl Engine {
         load: impl FnOnce() -> Result<Loaded, EngineError> + Send + 'static,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
-        let (commands, inbox) = mpsc::channel();
-        let opened = thread::start(load, options, inbox)?;
+        let (worker, opened) = thread::start(load, options)?;
         Ok(Self {
             shared: Arc::new(Shared {
-                commands,
+                worker,
                 text: opened.text,
                 stop_tokens: opened.stop_tokens,
                 info: opened.info,
@@ -191,8 +191,8 @@ impl Engine {
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
         let (stream, receiver) = thread::Stream::new();
-        // Where the thread is gone, the command comes back and is dropped, which sends the error.
-        let _ = self.shared.commands.send(Command::Generate {
+        // Where it cannot be sent, it is dropped, which sends the error.
+        let _ = self.shared.worker.send(Command::Generate {
             requests,
             stream,
             base: self.base,
@@ -300,10 +300,7 @@ impl Engine {
             // Nobody waits for the reply any more where the caller's thread is gone.
             let _ = reply.send(result);
         });
-        self.shared
-            .commands
-            .send(Command::Work(work))
-            .map_err(|_| EngineError::Stopped)?;
+        self.shared.worker.send(Command::Work(work))?;
         result.recv().map_err(|_| EngineError::Stopped)?
     }
 }

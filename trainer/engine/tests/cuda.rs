@@ -32,7 +32,7 @@ const ADAMW: AdamW = AdamW {
 /// A random configuration whose heads are as wide as the kernels want them.
 fn config(random: &mut Random, family: Family) -> ModelConfig {
     let mut config = support::config(random, family);
-    config.head_dim = random.pick(&[16, 32, 48, 64]);
+    config.head_dim = random.pick(&[16, 32, 48, 64, 144]);
     config.vocab_size = 97 + random.below(300);
     config.num_hidden_layers = 2;
     if let Some(sliding) = &mut config.sliding {
@@ -82,18 +82,20 @@ fn every_operation_and_every_family_is_in_parity_with_the_cpu() {
 
 #[test]
 fn the_order_in_which_threads_run_changes_no_bit() {
-    let [rising, falling] = [false, true].map(|falling| {
-        let open = |dtype| {
-            let device = if falling {
-                Emulated::falling()
-            } else {
-                Emulated::open().0
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let [rising, falling] = [false, true].map(|falling| {
+            let open = |dtype| {
+                let device = if falling {
+                    Emulated::falling()
+                } else {
+                    Emulated::open().0
+                };
+                Ok(cuda::open_on(device, dtype))
             };
-            Ok(cuda::open_on(device, dtype))
-        };
-        parity::device::with_cpu(&open, Dtype::Bf16).unwrap()
-    });
-    assert_eq!(rising, falling);
+            parity::device::with_cpu(&open, dtype).unwrap()
+        });
+        assert_eq!(rising, falling);
+    }
 }
 
 #[test]

@@ -179,6 +179,10 @@ pub trait Backend: Send {
     fn name(&self) -> String;
     /// Bytes of the device's memory, where it is known.
     fn memory(&self) -> Option<u64>;
+    /// Whether it has to be dropped before the process ends, since the libraries that it calls are torn down with the process.
+    fn ends_first(&self) -> bool {
+        false
+    }
     /// Bytes that an element takes in a buffer for `purpose`.
     fn bytes(&self, purpose: Purpose) -> usize;
 

@@ -146,6 +146,11 @@ impl Model {
         self.decoder.backend.name()
     }
 
+    /// Whether it has to be dropped before the process ends.
+    pub(crate) fn ends_first(&self) -> bool {
+        self.decoder.backend.ends_first()
+    }
+
     /// Adds adapters, which are then what is trained. Before the first update, and once.
     pub fn attach(&mut self, lora: Lora) -> Result<(), EngineError> {
         if self.optimiser.is_some() || self.decoder.adapters.is_some() {

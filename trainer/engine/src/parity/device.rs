@@ -72,7 +72,7 @@ pub fn with_cpu(
         Dtype::Bf16 => (1e-2, 5e-2),
     };
     let mut found = Vec::new();
-    for head_dim in [64, 128] {
+    for head_dim in [64, 128, 256] {
         let device = operations(open(dtype)?.as_mut(), head_dim)?;
         let reference = operations(cpu::open_with(None, dtype)?.as_mut(), head_dim)?;
         for ((what, device), (_, reference)) in device.iter().zip(&reference) {

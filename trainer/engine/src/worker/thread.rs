@@ -1,6 +1,7 @@
 //! The worker's thread: opens the model, then serves commands until the last handle is gone.
 
 use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 
 use super::{Completion, EngineOptions, GenerateRequest, ModelInfo};
 use crate::error::EngineError;
@@ -60,6 +61,34 @@ impl Drop for Stream {
     }
 }
 
+/// The handles' end of the thread. On a GPU the last handle waits for the thread to give the device back: a process must not end while it does.
+pub(super) struct Worker {
+    /// Taken when it is dropped.
+    commands: Option<mpsc::Sender<Command>>,
+    /// Where it is to be waited for.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    pub(super) fn send(&self, command: Command) -> Result<(), EngineError> {
+        let commands = self.commands.as_ref().ok_or(EngineError::Stopped)?;
+        // Where the thread is gone, the command comes back and is dropped, which tells whoever waits for its reply.
+        commands.send(command).map_err(|_| EngineError::Stopped)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        // The last handle may have been an objective's, which the thread itself has run.
+        let own = std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(|it| it.thread().id() != own) {
+            // A panic was told to whoever waited for a reply.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// What the handles keep of an opened model.
 pub(super) struct Opened {
     pub(super) text: Arc<Text>,
@@ -71,15 +100,16 @@ pub(super) struct Opened {
 pub(super) fn start(
     load: impl FnOnce() -> Result<Loaded, EngineError> + Send + 'static,
     options: EngineOptions,
-    inbox: mpsc::Receiver<Command>,
-) -> Result<Opened, EngineError> {
+) -> Result<(Worker, Opened), EngineError> {
+    let (commands, inbox) = mpsc::channel();
     let (reply, opened) = mpsc::sync_channel(1);
-    std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name("engine".into())
         .spawn(move || match open(load, &options) {
             Ok((mut model, opened)) => {
                 let text = Arc::clone(&opened.text);
-                if reply.send(Ok(opened)).is_ok() {
+                let ends_first = model.ends_first();
+                if reply.send(Ok((opened, ends_first))).is_ok() {
                     serve(&mut model, &text, &options, &inbox);
                 }
             }
@@ -88,7 +118,12 @@ pub(super) fn start(
             }
         })
         .map_err(|e| EngineError::Device(format!("the engine's thread cannot be started: {e}")))?;
-    opened.recv().map_err(|_| EngineError::Stopped)?
+    let (opened, ends_first) = opened.recv().map_err(|_| EngineError::Stopped)??;
+    let worker = Worker {
+        commands: Some(commands),
+        thread: ends_first.then_some(thread),
+    };
+    Ok((worker, opened))
 }
 
 fn open(

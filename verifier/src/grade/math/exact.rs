@@ -3,7 +3,6 @@
 use dashu_int::UBig;
 use dashu_int::ops::Gcd as _;
 use num_bigint::{BigInt, BigUint, Sign};
-use num_integer::Integer as _;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
@@ -19,7 +18,9 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
     let value = match expr {
         Expr::Number(number) => number.clone(),
         Expr::Mixed(whole, fraction) => {
-            BigRational::from_integer(whole.clone().into()) + rational(fraction)?
+            let fraction = rational(fraction)?;
+            let above = BigInt::from(whole.clone()) * fraction.denom() + fraction.numer();
+            BigRational::new_raw(above, fraction.denom().clone())
         }
         Expr::Negative(inner) => -rational(inner)?,
         Expr::Sum(terms) => {
@@ -56,7 +57,10 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
             }
             return power(&rational(radicand)?, &index.recip());
         }
-        Expr::Percent(inner) => rational(inner)? / BigRational::from_integer(100.into()),
+        Expr::Percent(inner) => {
+            let inner = rational(inner)?;
+            reduced(inner.numer().clone(), inner.denom() * 100u32)
+        }
         Expr::Call(function, arguments) => return call(*function, arguments),
         _ => return None,
     };
@@ -64,17 +68,34 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
 }
 
 /// A fraction in lowest terms, its denominator being positive. The library's own reduction takes many times as long, and longest where the denominator is 1.
-fn reduced(numerator: BigInt, denominator: BigInt) -> BigRational {
+pub(super) fn reduced(numerator: BigInt, denominator: BigInt) -> BigRational {
     if denominator.is_one() {
         return BigRational::from_integer(numerator);
     }
-    let natural = |n: &BigInt| UBig::from_le_bytes(&n.magnitude().to_bytes_le());
-    let common = natural(&numerator).gcd(&natural(&denominator));
+    let common = gcd(&numerator, &denominator);
     if common.is_one() {
         return BigRational::new_raw(numerator, denominator);
     }
-    let common = BigInt::from_bytes_le(Sign::Plus, &common.to_le_bytes());
     BigRational::new_raw(numerator / &common, denominator / common)
+}
+
+/// The greatest common divisor, not negative; 0 where both numbers are 0.
+fn gcd(a: &BigInt, b: &BigInt) -> BigInt {
+    // The other library's is undefined there.
+    if a.is_zero() && b.is_zero() {
+        return BigInt::zero();
+    }
+    let natural = |n: &BigInt| UBig::from_le_bytes(&n.magnitude().to_bytes_le());
+    let common = natural(a).gcd(&natural(b));
+    BigInt::from_bytes_le(Sign::Plus, &common.to_le_bytes())
+}
+
+/// The least common multiple, not negative; 0 where a number is 0.
+fn lcm(a: &BigInt, b: &BigInt) -> BigInt {
+    if a.is_zero() || b.is_zero() {
+        return BigInt::zero();
+    }
+    (a / gcd(a, b) * b).abs()
 }
 
 fn bounded(value: BigRational) -> Option<BigRational> {
@@ -97,8 +118,8 @@ fn call(function: Function, arguments: &[Expr]) -> Option<BigRational> {
         Function::Ceiling => Some(values[0].ceil()),
         Function::Min => values.into_iter().min(),
         Function::Max => values.into_iter().max(),
-        Function::Gcd => of_integers(BigInt::gcd),
-        Function::Lcm => of_integers(BigInt::lcm),
+        Function::Gcd => of_integers(gcd),
+        Function::Lcm => of_integers(lcm),
         Function::Factorial => {
             let n = whole(&values[0])?
                 .to_u32()
@@ -177,6 +198,15 @@ mod tests {
             let ours = reduced(above.clone(), below.clone());
             let theirs = BigRational::new(above, below);
             prop_assert_eq!((ours.numer(), ours.denom()), (theirs.numer(), theirs.denom()));
+        }
+
+        #[test]
+        fn divisors_and_multiples_are_the_librarys(a: i128, b: i128, common in -9i128..9) {
+            for (a, b) in [(a, b), (a / 16 * common, b / 16 * common), (common, 0), (0, 0)] {
+                let [a, b] = [a, b].map(BigInt::from);
+                prop_assert_eq!(gcd(&a, &b), num_integer::Integer::gcd(&a, &b));
+                prop_assert_eq!(lcm(&a, &b), num_integer::Integer::lcm(&a, &b));
+            }
         }
     }
 }

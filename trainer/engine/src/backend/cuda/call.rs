@@ -138,6 +138,11 @@ impl Cuda {
             return None;
         }
         let found = self.scratch.get(self.driver.as_mut(), of, bytes);
+        if found.is_err() {
+            // What was there is gone: nothing is as it was when passes were made.
+            self.driver.forget();
+            self.recordings.clear();
+        }
         let (address, moved) = self.settle(found)?;
         if moved {
             self.forget_recordings();

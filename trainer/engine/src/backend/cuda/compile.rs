@@ -157,7 +157,7 @@ fn told(what: &str, result: sys::nvrtcResult) -> Result<(), String> {
         sys::nvrtcResult::NVRTC_SUCCESS => Ok(()),
         sys::nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE => Err(format!(
             "NVRTC does not find its libnvrtc-builtins.so, which lies beside libnvrtc.so: {}",
-            libraries::REMEDY
+            libraries::remedy()
         )),
         other => Err(format!("NVRTC did not {what}: {other:?}")),
     }

@@ -269,7 +269,16 @@ impl Driver for Gpu {
 
     fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
         self.bind()?;
-        self.products.multiply(&self.stream, product)
+        let failed = match self.products.multiply(&self.stream, product) {
+            Ok(()) => return Ok(()),
+            Err(fault) => fault,
+        };
+        // What went wrong before it, and shows only now, is the cause.
+        let earlier = match self.recording {
+            true => None,
+            false => self.stream.wait().err(),
+        };
+        Err(earlier.unwrap_or(failed))
     }
 
     fn record(&mut self) -> Result<bool, Fault> {

@@ -13,8 +13,8 @@ use super::driver::Fault;
 /// The device is lost: whatever is asked of it afterwards fails likewise.
 const LOST: &[CUresult] = &[
     CUresult::CUDA_ERROR_ASSERT,
+    CUresult::CUDA_ERROR_CONTAINED,
     CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
-    CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE,
     CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
     CUresult::CUDA_ERROR_EXTERNAL_DEVICE,
     CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
@@ -25,6 +25,7 @@ const LOST: &[CUresult] = &[
     CUresult::CUDA_ERROR_LAUNCH_FAILED,
     CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
     CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+    CUresult::CUDA_ERROR_MPS_CLIENT_TERMINATED,
     CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE,
     CUresult::CUDA_ERROR_UNKNOWN,
 ];

@@ -12,12 +12,8 @@ use std::sync::OnceLock;
 use cudarc::{cublaslt, driver, nvrtc};
 use libloading::Library;
 
-/// What brings both libraries.
-pub(super) const REMEDY: &str = "`pip install nvidia-cuda-nvrtc nvidia-cublas` brings NVRTC and cuBLASLt; where they lie elsewhere, let LD_LIBRARY_PATH name the folders of \
-    libnvrtc.so.13 (with libnvrtc-builtins.so beside it) and libcublasLt.so.13";
-
-/// Versions whose libraries are used, the preferred first; the loader is asked for these names.
-const VERSIONS: [&str; 2] = ["13", "12"];
+/// Major versions of CUDA whose libraries are used, the preferred first; the loader is asked for these names.
+const VERSIONS: [u32; 2] = [13, 12];
 
 /// What the backend calls of each library. One that lacks any of it is too old.
 const DRIVER: &[&str] = &[
@@ -111,6 +107,45 @@ pub(super) fn driver() -> Result<(), String> {
         .clone()
 }
 
+/// The newest CUDA that the driver is for, major and minor.
+pub(super) fn driver_version() -> Result<(u32, u32), String> {
+    driver()?;
+    let mut version = 0;
+    // SAFETY: points at an int; this may be asked before the driver is started.
+    let told = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) };
+    match (told, u32::try_from(version)) {
+        (driver::sys::CUresult::CUDA_SUCCESS, Ok(version)) => {
+            Ok((version / 1000, version % 1000 / 10))
+        }
+        (other, _) => Err(format!(
+            "the NVIDIA driver does not tell its version: {other:?}"
+        )),
+    }
+}
+
+/// Versions that the driver can load what is made by, where there is one.
+fn versions() -> impl Iterator<Item = u32> {
+    let newest = driver_version().map_or(VERSIONS[0], |(major, _)| major);
+    let usable = move |version: &u32| *version <= newest;
+    VERSIONS.into_iter().filter(usable)
+}
+
+/// What brings NVRTC and cuBLASLt, of a version that suits the driver.
+pub(super) fn remedy() -> String {
+    remedy_of(versions().next().unwrap_or(VERSIONS[1]))
+}
+
+fn remedy_of(version: u32) -> String {
+    let suffix = match version {
+        12 => "-cu12",
+        _ => "",
+    };
+    format!(
+        "`pip install nvidia-cuda-nvrtc{suffix} nvidia-cublas{suffix}` brings NVRTC and cuBLASLt; where they lie elsewhere, let LD_LIBRARY_PATH name the folders of \
+         libnvrtc.so.{version} (with libnvrtc-builtins.so beside it) and libcublasLt.so.{version}"
+    )
+}
+
 /// Makes sure of NVRTC, with its builtins.
 pub(super) fn nvrtc() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
@@ -125,8 +160,9 @@ pub(super) fn nvrtc() -> Result<(), String> {
                 return Err(missing("NVRTC", "libnvrtc.so"));
             }
             // SAFETY: as in `driver`.
-            complete(unsafe { nvrtc::sys::culib() }, NVRTC)
-                .map_err(|lacks| format!("the NVRTC found is too old: it lacks {lacks}; {REMEDY}"))
+            complete(unsafe { nvrtc::sys::culib() }, NVRTC).map_err(|lacks| {
+                format!("the NVRTC found is too old: it lacks {lacks}; {}", remedy())
+            })
         })
         .clone()
 }
@@ -146,7 +182,10 @@ pub(super) fn cublaslt() -> Result<(), String> {
             }
             // SAFETY: as in `driver`.
             complete(unsafe { cublaslt::sys::culib() }, CUBLASLT).map_err(|lacks| {
-                format!("the cuBLASLt found is too old: it lacks {lacks}; {REMEDY}")
+                format!(
+                    "the cuBLASLt found is too old: it lacks {lacks}; {}",
+                    remedy()
+                )
             })
         })
         .clone()
@@ -182,16 +221,17 @@ fn complete(library: &Library, names: &'static [&'static str]) -> Result<(), &'s
 }
 
 fn missing(what: &str, library: &str) -> String {
+    let version = versions().next().unwrap_or(VERSIONS[1]);
     format!(
-        "{what} ({library}.{}) is not found, neither by the loader nor in $CUDA_HOME, /usr/local/cuda and the packages of python3; {REMEDY}",
-        VERSIONS[0]
+        "{what} ({library}.{version}) is not found, neither by the loader nor in $CUDA_HOME, /usr/local/cuda and the packages of python3; {}",
+        remedy_of(version)
     )
 }
 
-/// Opens the library of the preferred version that one of the folders has, and what lies beside it, for as long as the process lives.
+/// Opens the library of the preferred version that the driver can do with and one of the folders has, and what lies beside it, for as long as the process lives.
 fn open_by_path(name: &str, beside: Option<&str>) {
     let folders = folders();
-    for version in VERSIONS {
+    for version in versions() {
         let file = format!("{name}.{version}");
         for folder in folders.iter().filter(|folder| folder.join(&file).is_file()) {
             if let Some(beside) = beside {
@@ -308,6 +348,7 @@ mod tests {
             include_str!("compile.rs"),
             include_str!("device.rs"),
             include_str!("handles.rs"),
+            include_str!("libraries.rs"),
             include_str!("probe.rs"),
             include_str!("products.rs"),
             include_str!("staging.rs"),
@@ -332,6 +373,10 @@ mod tests {
     #[test]
     fn what_is_missing_is_said_with_the_remedy() {
         let words = missing("NVRTC", "libnvrtc.so");
-        assert!(words.contains("libnvrtc.so.13") && words.contains("pip install"));
+        assert!(words.contains("libnvrtc.so.1") && words.contains("pip install"));
+        assert!(remedy_of(13).contains("nvidia-cuda-nvrtc nvidia-cublas`"));
+        let older = remedy_of(12);
+        assert!(older.contains("nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12`"));
+        assert!(older.contains("libcublasLt.so.12"), "{older}");
     }
 }

@@ -117,6 +117,10 @@ impl Backend for Cuda {
         self.driver.memory().ok().map(|(_, total)| total)
     }
 
+    fn ends_first(&self) -> bool {
+        true
+    }
+
     fn bytes(&self, purpose: Purpose) -> usize {
         self.format_for(purpose).bytes()
     }

@@ -11,6 +11,9 @@ use crate::batch::Batch;
 /// Numbers of tokens for which decoding is recorded; a batch is filled up to the next one.
 const BUCKETS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
+/// Recordings that are kept. A cache of keys of another size is another set of buffers, so that a long run would fill the memory with recordings of what is gone.
+const KEPT: usize = 32;
+
 /// What a recording is of: where its buffers begin and end, and for how many tokens.
 pub(super) type Pass = (Vec<[Address; 2]>, usize);
 
@@ -59,6 +62,16 @@ impl Cuda {
                 false
             }
             Some(Known::Made) => {
+                if self
+                    .recordings
+                    .values()
+                    .filter(|known| **known != Known::Made)
+                    .count()
+                    >= KEPT
+                {
+                    self.driver.forget();
+                    self.recordings.clear();
+                }
                 let begun = self.driver.record();
                 if self.settle(begun) == Some(true) {
                     self.recording = Some(pass);

@@ -122,10 +122,10 @@ pub fn find(ordinal: usize) -> Result<Found, Absent> {
             "NVRTC {}.{} compiles nothing that {name} can run; {}",
             nvrtc.0,
             nvrtc.1,
-            libraries::REMEDY
+            libraries::remedy()
         )
     })?;
-    let driver = driver_version()?;
+    let driver = libraries::driver_version()?;
     agree(driver, nvrtc, cublaslt, target)?;
     Ok(Found {
         ordinal,
@@ -176,7 +176,7 @@ fn agree(driver: Version, nvrtc: Version, cublaslt: Version, target: Target) -> 
                  remove it, or let the first folder of LD_LIBRARY_PATH have a link of that name to the newer one",
                 version.0,
                 version.1,
-                libraries::REMEDY
+                libraries::remedy()
             ));
         }
     }
@@ -237,16 +237,6 @@ pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Res
         sys::cuDeviceGetAttribute(&raw mut value, which, device)
     }))?;
     Ok(value)
-}
-
-fn driver_version() -> Result<Version, String> {
-    let mut version = 0;
-    // SAFETY: points at an int.
-    plain(ask("tell the driver's version", unsafe {
-        sys::cuDriverGetVersion(&raw mut version)
-    }))?;
-    let version = version as u32;
-    Ok((version / 1000, version % 1000 / 10))
 }
 
 fn cublaslt_version() -> Result<Version, String> {

@@ -23,7 +23,7 @@ use super::shapes::{Shape, Stored};
 const WORKSPACE: [usize; 2] = [32 << 20, 8 << 20];
 /// Shapes whose algorithm is kept; training meets new ones with each pack.
 const KEPT: usize = 4096;
-/// Algorithms that are asked for, of which the first that works is taken.
+/// Algorithms that are asked for; the first that works is used.
 const CHOICES: usize = 4;
 
 /// cuBLASLt, with what it was found to do best for each shape, which is dropped before it.
@@ -57,33 +57,51 @@ impl Products {
             let plan = Plan::new(&self.handle, &shape, self.workspace_bytes)?;
             self.plans.insert(shape, plan);
         }
-        let plan = &self.plans[&shape];
+        let Some(plan) = self.plans.get_mut(&shape) else {
+            return Err(none_for(&shape));
+        };
         let (one, beta) = (1.0_f32, f32::from(u8::from(product.accumulate)));
         let pointer = |matrix: &Matrix| matrix.address as *mut c_void;
         let result = pointer(&product.y);
-        // SAFETY: handles that live; one and beta are f32 of the host's, as the description says; the caller says that the matrices lie on the device as described, and the
-        // workspace is ours, used by one product after the other in the stream's order.
-        told("multiply", unsafe {
-            sys::cublasLtMatmul(
-                self.handle.0,
-                plan.description.0,
-                (&raw const one).cast(),
-                pointer(&product.b),
-                plan.left.0,
-                pointer(&product.a),
-                plan.right.0,
-                (&raw const beta).cast(),
-                result,
-                plan.result.0,
-                result,
-                plan.result.0,
-                &raw const plan.algorithm,
-                self.workspace.0 as *mut c_void,
-                self.workspace_bytes,
-                stream.0.cast(),
-            )
-        })
+        while let Some(algorithm) = plan.algorithms.last() {
+            // SAFETY: handles that live; one and beta are f32 of the host's, as the description says; the caller says that the matrices lie on the device as described, and
+            // the workspace is ours, used by one product after the other in the stream's order.
+            let status = unsafe {
+                sys::cublasLtMatmul(
+                    self.handle.0,
+                    plan.description.0,
+                    (&raw const one).cast(),
+                    pointer(&product.b),
+                    plan.left.0,
+                    pointer(&product.a),
+                    plan.right.0,
+                    (&raw const beta).cast(),
+                    result,
+                    plan.result.0,
+                    result,
+                    plan.result.0,
+                    algorithm,
+                    self.workspace.0 as *mut c_void,
+                    self.workspace_bytes,
+                    stream.0.cast(),
+                )
+            };
+            match status {
+                // Now and then one is offered that is then refused, before anything is done.
+                cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
+                | cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE
+                | cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH => plan.algorithms.pop(),
+                done => return told("multiply", done),
+            };
+        }
+        Err(none_for(&shape))
     }
+}
+
+fn none_for(shape: &Shape) -> Fault {
+    Fault::Other(format!(
+        "cuBLASLt has no algorithm for a product: {shape:?}"
+    ))
 }
 
 /// An error of cuBLASLt in words.
@@ -111,7 +129,8 @@ struct Plan {
     left: Layout,
     right: Layout,
     result: Layout,
-    algorithm: sys::cublasLtMatmulAlgo_t,
+    /// What it can be multiplied by, the best last.
+    algorithms: Vec<sys::cublasLtMatmulAlgo_t>,
 }
 
 impl Plan {
@@ -151,7 +170,7 @@ impl Plan {
         };
         let (mut choices, mut count) = ([untold; CHOICES], 0);
         // SAFETY: handles that live, and room for as many choices as said.
-        told("choose an algorithm", unsafe {
+        let status = unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 handle.0,
                 description.0,
@@ -164,21 +183,21 @@ impl Plan {
                 choices.as_mut_ptr(),
                 &raw mut count,
             )
-        })?;
+        };
+        if status != cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
+            told("choose an algorithm", status)?;
+        }
         let works = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
         let offered = choices.iter().take(usize::try_from(count).unwrap_or(0));
-        let chosen = offered.into_iter().find(|choice| choice.state == works);
-        let chosen = chosen.ok_or_else(|| {
-            Fault::Other(format!(
-                "cuBLASLt has no algorithm for a product: {shape:?}"
-            ))
-        })?;
+        let offered = offered.filter(|choice| choice.state == works);
+        let mut algorithms: Vec<_> = offered.map(|choice| choice.algo).collect();
+        algorithms.reverse();
         Ok(Self {
             description,
             left,
             right,
             result,
-            algorithm: chosen.algo,
+            algorithms,
         })
     }
 }

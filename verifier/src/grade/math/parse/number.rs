@@ -5,6 +5,7 @@ use num_rational::BigRational;
 use num_traits::One as _;
 
 use super::{Commas, Parser};
+use crate::grade::math::exact::reduced;
 use crate::grade::math::lex::Kind;
 use crate::grade::math::syntax::Expr;
 
@@ -151,12 +152,16 @@ pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<Bi
         digits.parse().ok()
     };
     let ten = |power: usize| BigInt::from(10).pow(u32::try_from(power).unwrap_or(u32::MAX));
-    let finite = BigRational::new(integer(&format!("{whole}{decimals}"))?, ten(decimals.len()));
+    let (finite, below) = (integer(&format!("{whole}{decimals}"))?, ten(decimals.len()));
     if repeating.is_empty() {
-        return Some(finite);
+        return Some(reduced(finite, below));
     }
-    let below = (ten(repeating.len()) - BigInt::one()) * ten(decimals.len());
-    Some(finite + BigRational::new(integer(repeating)?, below))
+    // A period of n digits is so many (10ⁿ − 1)-ths of the last decimal's place.
+    let parts = ten(repeating.len()) - BigInt::one();
+    Some(reduced(
+        finite * &parts + integer(repeating)?,
+        below * parts,
+    ))
 }
 
 pub(super) fn based(digits: &str, base: &Expr) -> Option<Expr> {
