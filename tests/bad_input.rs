@@ -48,7 +48,7 @@ fn a_damaged_model_file_is_named() {
         let said = generate(&path, folder.path()).failure(1);
         assert!(said.contains("damaged.gguf"), "{text:?}: {said}");
     }
-    let said = generate(&folder.path().join("missing.gguf"), folder.path()).failure(1);
+    let said = generate(&folder.path().join("missing.gguf"), folder.path()).failure(2);
     assert!(said.contains("missing.gguf"), "{said}");
 
     let Some(model) = artifacts::model() else {
@@ -171,8 +171,109 @@ fn a_verifier_that_does_not_answer_is_named() {
     )))
     .failure(1);
     assert!(said.contains("not-an-address"), "{said}");
-    let said = run(&mut rapid(words("train --recipe quickstart"))).failure(1);
-    assert!(said.contains("--verifier"), "{said}");
+    let mut command = rapid(words("train --recipe quickstart"));
+    let said = run(command.env_remove("RAPID_VERIFIER")).failure(1);
+    assert!(
+        said.contains("--verifier") && said.contains("RAPID_VERIFIER"),
+        "{said}"
+    );
+    let said = run(command.env("RAPID_VERIFIER", "nowhere")).failure(1);
+    assert!(said.contains("`nowhere` is not the address"), "{said}");
+    let said = run(command.args(["--verifier", "elsewhere"])).failure(1);
+    assert!(said.contains("`elsewhere` is not the address"), "{said}");
+}
+
+#[test]
+fn a_number_beyond_all_bounds_is_refused_at_once_with_the_bound() {
+    for (line, says) in [
+        (
+            "generate --model m --prompts p --out o --threads 100000",
+            "1 to 1024",
+        ),
+        (
+            "generate --model m --prompts p --out o -n 1000000000",
+            "1 to 10000",
+        ),
+        (
+            "generate --model m --prompts p --out o --threads 99999999999999999999",
+            "1 to 1024",
+        ),
+        ("bench rollout --prompt-tokens 99999999999", "1 to 1048576"),
+        ("bench rollout --prompts 99999999999999", "100000000 tokens"),
+        (
+            "study estimator --out o --groups 99999999999",
+            "1 to 1000000",
+        ),
+        (
+            "study estimator --out o --reference 99999999999999999",
+            "1 to 10000000",
+        ),
+        (
+            "train --recipe quickstart --dry-run --threads 99999999999",
+            "at most 1024",
+        ),
+        (
+            "train --recipe quickstart --dry-run --set algorithm.n_step=9223372036854775800",
+            "at most 1000000",
+        ),
+        (
+            "train --recipe quickstart --dry-run --set lora.rank=9223372036854775807",
+            "at most 65536",
+        ),
+        (
+            "train --recipe quickstart --dry-run --set run.updates=9223372036854775800",
+            "at most 10000000",
+        ),
+    ] {
+        let said = run(&mut rapid(words(line))).failure(2);
+        assert!(said.contains(says), "{line}: {said}");
+    }
+}
+
+#[test]
+fn a_name_that_nothing_has_is_answered_with_the_nearest() {
+    for (line, says) in [
+        (
+            "train --recipe quickstart --dry-run --set model.name=smolm2",
+            "did you mean `smollm2-135m-instruct",
+        ),
+        (
+            "train --recipe quickstart --dry-run --set model.name=nothere.gguf",
+            "give it as `model.path`",
+        ),
+        ("fetch smollm2", "did you mean `model:smollm2-135m-instruct"),
+        (
+            "fetch model:smolm2",
+            "did you mean `model:smollm2-135m-instruct",
+        ),
+        (
+            "train --recipe quickstart --dry-run --set lr=1",
+            "--set optimiser.lr=1",
+        ),
+    ] {
+        let said = run(&mut rapid(words(line))).failure(2);
+        assert!(said.contains(says), "{line}: {said}");
+    }
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let prompts = folder.path().join("prompts.jsonl");
+    let text = "{\"id\": 1, \"prompt\": \"Hello\"}\n";
+    std::fs::write(&prompts, text).unwrap();
+    let mut arguments = words("generate --model m --prompts");
+    arguments.extend([
+        prompts.clone().into(),
+        "--out".into(),
+        prompts.clone().into(),
+    ]);
+    let said = run(&mut rapid(arguments)).failure(2);
+    assert!(
+        said.contains("--out") && said.contains("--prompts"),
+        "{said}"
+    );
+    assert_eq!(std::fs::read_to_string(&prompts).unwrap(), text);
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! What README.md tells people to type exists.
+//! What README.md tells people to type exists, and the verifier answers what it prints.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::collections::BTreeSet;
 
-use tests::programs::{program, run};
+use serde_json::Value;
+use tests::programs::{Verifier, program, run};
 use tests::repository::root;
 
 /// Commands of the README: the lines of its code blocks that begin with one of the programs, continuation lines joined.
@@ -91,6 +92,41 @@ fn every_script_is_there() {
     for script in scripts {
         assert!(root().join(script).is_file(), "README.md names {script}");
     }
+}
+
+/// The body of the request to `/v1/verify` that the README shows, and the answer that it prints below.
+fn shown() -> (String, Value) {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, after) = text
+        .split_once("/v1/verify -H")
+        .expect("README.md asks the verifier");
+    let (_, after) = after.split_once("-d '").unwrap();
+    let (body, after) = after.split_once('\'').unwrap();
+    let (_, after) = after.split_once("```json\n").unwrap();
+    let (answer, _) = after.split_once("```").unwrap();
+    (body.to_owned(), serde_json::from_str(answer).unwrap())
+}
+
+#[test]
+fn the_answer_that_is_printed_is_the_one_that_the_service_gives() {
+    let (body, printed) = shown();
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let answer = verifier.request("POST", "/v1/verify", body.as_bytes());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // Time depends on the machine, and of a key the start may be enough.
+    let taken = |results: &Value| {
+        let mut result = results["results"][0].clone();
+        let key = result["key"].take();
+        assert!(result["elapsed_ms"].take().is_number(), "{results}");
+        (key.as_str().unwrap().to_owned(), result)
+    };
+    let ((printed_key, printed), (key, given)) = (taken(&printed), taken(&answer.json()));
+    assert_eq!(printed, given, "README.md prints another answer");
+    let start = printed_key.trim_end_matches('…');
+    assert!(
+        start.len() >= 8 && key.starts_with(start) && (start.len() == 64 || start != printed_key),
+        "README.md prints the key {printed_key}; it is {key}"
+    );
 }
 
 #[test]

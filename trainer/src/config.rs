@@ -4,7 +4,9 @@
 
 mod keys;
 mod layers;
+mod models;
 mod presets;
+mod ranges;
 mod recipes;
 mod validate;
 
@@ -14,7 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::algo::Estimator;
 pub use crate::algo::{Baseline, Factor, LengthNorm, Preset};
+pub use keys::nearest;
 pub use layers::{load, parse, parse_set};
+pub use models::{NamedModel, named_model};
+pub use ranges::{MOST_COMPLETIONS, MOST_MIB, MOST_RANK, MOST_SAMPLES, MOST_THREADS, MOST_TOKENS};
 pub use recipes::{BUILT_IN, source};
 
 /// A resolved recipe.
@@ -331,7 +336,7 @@ impl Default for Eval {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Verifier {
-    /// Its address; `--verifier` sets it too.
+    /// Its address; `--verifier` sets it too, and `RAPID_VERIFIER` where nothing else does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The environment variable that holds the bearer token, where the verifier asks for one.
@@ -452,6 +457,14 @@ pub enum ConfigError {
         origin: String,
         /// Where and what.
         reason: String,
+    },
+    /// A setting without its section, or without a value.
+    #[error("--set {set} is no setting: write section.key=value, such as --set {example}")]
+    Shape {
+        /// The setting.
+        set: String,
+        /// How it could be written.
+        example: String,
     },
     /// No such key.
     #[error("{origin}: there is no key `{key}`{hint}")]

@@ -43,7 +43,7 @@ pub enum DataError {
     },
     /// Nothing is left to train on.
     #[error(
-        "no training task of {dataset} is left: {left_out} have prompts of more than {limit} tokens. Raise `data.max_prompt_tokens`, or train a model with a longer context"
+        "no training task of {dataset} is left: {left_out} have prompts of more than {limit} tokens. Raise `data.max_prompt_tokens`"
     )]
     Nothing {
         /// The data set.
@@ -52,6 +52,21 @@ pub enum DataError {
         left_out: usize,
         /// The limit.
         limit: usize,
+    },
+    /// Completions fill the context, so that nothing is left to train on.
+    #[error(
+        "no training task of {dataset} is left: `sampling.max_tokens` is {max_tokens}, which leaves {} of the {context} tokens of the model's context for the prompt, and all {left_out} prompts are longer. Lower `sampling.max_tokens`, or train a model with a longer context",
+        .context.saturating_sub(*.max_tokens)
+    )]
+    NoRoom {
+        /// The data set.
+        dataset: String,
+        /// Tasks left out.
+        left_out: usize,
+        /// Most tokens of a completion.
+        max_tokens: usize,
+        /// Longest sequence, in tokens.
+        context: usize,
     },
     /// The split is empty.
     #[error("the data set {0} has no training tasks; give one that has a `train` split")]
@@ -77,9 +92,9 @@ impl Asking {
             Template::for_dataset(&settings.dataset)
         } else if name.contains('{') {
             Template::parse(name).map_err(|error| DataError::Template(error.to_string()))?
-        } else if Path::new(name).is_file() {
+        } else if Path::new(name).is_file() || is_path(name) {
             let text = std::fs::read_to_string(name)
-                .map_err(|error| DataError::Template(format!("{name} cannot be read: {error}")))?;
+                .map_err(|error| DataError::Template(format!("{name} cannot be read: {error}; give a file with the template, or a built-in template's name")))?;
             Template::parse(&text)
                 .map_err(|error| DataError::Template(format!("{name}: {error}")))?
         } else {
@@ -152,6 +167,11 @@ impl Asking {
     }
 }
 
+/// Whether a template is named as a file would be, there or not.
+fn is_path(name: &str) -> bool {
+    name.contains(['/', '\\']) || Path::new(name).extension().is_some()
+}
+
 /// A data set with its prompts made.
 #[derive(Debug, Clone)]
 pub struct Prompts {
@@ -189,7 +209,7 @@ impl Prompts {
     /// Makes the prompts of a data set. Those too long are left out, with a count.
     ///
     /// # Errors
-    /// [`DataError`]; [`DataError::Nothing`] where no training task is left.
+    /// [`DataError`]; [`DataError::Nothing`] or [`DataError::NoRoom`] where no training task is left.
     pub fn new(
         config: &config::Config,
         dataset: Dataset,
@@ -205,6 +225,14 @@ impl Prompts {
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
         let (train, left_out) = asking.prompts(reader, dataset.train, limit)?;
         let (eval, eval_left_out) = asking.prompts(reader, dataset.eval, eval_limit)?;
+        if train.is_empty() && limit < config.data.max_prompt_tokens {
+            return Err(DataError::NoRoom {
+                dataset: dataset.name,
+                left_out,
+                max_tokens: config.sampling.max_tokens,
+                context: reader.context(),
+            });
+        }
         if train.is_empty() {
             return Err(DataError::Nothing {
                 dataset: dataset.name,
@@ -257,6 +285,18 @@ mod tests {
             &Toy::default(),
         );
         assert!(error.unwrap_err().to_string().contains("plain"));
+        for missing in ["./missing.toml", "missing.txt"] {
+            let set = format!("data.template={missing}");
+            let error = Asking::new(&config(&[set.as_str()]).data)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with(&format!(
+                    "`data.template`: {missing} cannot be read: No such"
+                )),
+                "{error}"
+            );
+        }
     }
 
     #[test]
@@ -299,6 +339,22 @@ mod tests {
                 .to_string()
                 .contains("no training task of toy is left")
         );
+    }
+
+    #[test]
+    fn completions_that_fill_the_context_are_named_with_its_length() {
+        let toy = Toy::default();
+        let error = Prompts::new(
+            &config(&["sampling.max_tokens=100000"]),
+            dataset(3, 1),
+            &toy,
+        );
+        let expected = format!(
+            "no training task of toy is left: `sampling.max_tokens` is 100000, which leaves 0 of the {} tokens of the model's context for the prompt, and all 3 prompts are longer",
+            toy.context()
+        );
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with(&expected), "{error}");
     }
 
     #[test]

@@ -59,15 +59,28 @@ pub struct Judged {
 pub enum RewardError {
     /// No address.
     #[error(
-        "no verifier is set: give its address with --verifier URL or as `verifier.url`; `rapid-verifier serve` prints it"
+        "no verifier is set: give its address with --verifier URL, as `verifier.url` in the recipe or in the environment variable RAPID_VERIFIER; `rapid-verifier serve` prints it"
     )]
     NoUrl,
+    /// The verifier asks for a token, and there is none, or it is another one.
+    #[error(
+        "the verifier at {url} asks for a token, and {}. Set {variable} to the token that the verifier was started with; a recipe may name another variable as `verifier.token_env`",
+        found(.variable, *.sent)
+    )]
+    Token {
+        /// The verifier.
+        url: String,
+        /// The environment variable that is read.
+        variable: String,
+        /// Whether it held a token.
+        sent: bool,
+    },
     /// The verifier cannot be spoken to, or refused.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A grader that the tasks need will never judge.
     #[error(
-        "the verifier at {url} cannot judge {kind} tasks: {reason}. Training would have no rewards; mend it there (`rapid-verifier doctor` says how) and start again"
+        "the verifier at {url} cannot judge {kind} tasks: {reason}. Without it, there are no rewards; mend it there (`rapid-verifier doctor` says how) and start again"
     )]
     Grader {
         /// The verifier.
@@ -101,6 +114,14 @@ pub enum RewardError {
     },
 }
 
+fn found(variable: &str, sent: bool) -> String {
+    if sent {
+        format!("the one in the environment variable {variable} is not its own")
+    } else {
+        format!("the environment variable {variable} holds none")
+    }
+}
+
 /// A verifier, and how patiently it is asked. Cheap to clone; clones share the bound on requests in flight.
 #[derive(Clone)]
 pub struct RewardClient {
@@ -109,6 +130,8 @@ pub struct RewardClient {
 
 struct Inner {
     client: Client,
+    /// The environment variable of the token, and whether it held one.
+    token: (String, bool),
     batch: usize,
     patience: Duration,
     /// Whether tests are counted beyond the first that fails.
@@ -145,6 +168,7 @@ impl RewardClient {
             .filter(|token| !token.is_empty());
         Ok(Self {
             inner: Arc::new(Inner {
+                token: (settings.token_env.clone(), token.is_some()),
                 client: Client::new(url, token)?,
                 batch: settings.batch.max(1),
                 patience: Duration::from_secs(settings.patience_s),
@@ -230,8 +254,21 @@ impl RewardClient {
                     )
                     .await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.refused(error)),
             }
+        }
+    }
+
+    /// What no waiting mends, with the name of the token's variable where that is what is wrong.
+    fn refused(&self, error: ClientError) -> RewardError {
+        if status(&error) != Some(401) {
+            return error.into();
+        }
+        let (variable, sent) = self.inner.token.clone();
+        RewardError::Token {
+            url: self.url().to_owned(),
+            variable,
+            sent,
         }
     }
 

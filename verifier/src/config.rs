@@ -190,7 +190,7 @@ pub enum ConfigError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The text is not TOML, or a value has the wrong type.
+    /// The text is not TOML, or makes no configuration.
     #[error("{place}: {reason}")]
     Toml {
         /// The file, or `--set`.
@@ -207,6 +207,16 @@ pub enum ConfigError {
         key: String,
         /// The known key most like it.
         near: Option<&'static str>,
+    },
+    /// A value of another kind than its key takes.
+    #[error("{place}: `{key}` {reason}")]
+    Kind {
+        /// The file, or `--set`.
+        place: String,
+        /// The key.
+        key: String,
+        /// What it takes, and what was given.
+        reason: String,
     },
     /// A value that makes no sense.
     #[error("the configuration's `{key}` {reason}")]
@@ -242,7 +252,7 @@ impl Config {
         for set in sets {
             let (key, value) = set.split_once('=').ok_or_else(|| ConfigError::Toml {
                 place: format!("--set {set}"),
-                reason: "it is not of the form key=value".to_owned(),
+                reason: "it is not of the form key=value, such as limits.items=100".to_owned(),
             })?;
             insert(&mut table, key.trim(), parse_value(value.trim()));
             check_keys(&table, "", "--set")?;
@@ -270,24 +280,43 @@ impl Config {
             .find(|name| !crate::graders::NAMES.contains(&name.as_str()))
         {
             let near = nearest(name, crate::graders::NAMES.into_iter())
-                .map(|near| format!("; did you mean `{near}`?"))
+                .map(|near| format!(" (did you mean `{near}`?)"))
                 .unwrap_or_default();
+            let graders = crate::graders::NAMES.join(", ");
             return fault(
                 "require",
-                format!("names `{name}`, which is no grader{near}"),
+                format!("names `{name}`, which is no grader{near}; the graders are {graders}"),
             );
         }
-        if self.limits.items == 0 || self.limits.queue < self.limits.items {
+        if self.limits.items == 0 {
+            return fault(
+                "limits.items",
+                "is 0, so that no request could hold an item; give 1 or more".to_owned(),
+            );
+        }
+        if self.limits.queue < self.limits.items {
             return fault(
                 "limits.queue",
                 format!(
-                    "is {}: it must have room for one whole request, limits.items = {}, and that be at least 1",
+                    "is {}, and so has no room for a whole request of limits.items = {}; raise it, or lower limits.items",
                     self.limits.queue, self.limits.items
                 ),
             );
         }
-        if self.code.fuel == 0 || self.code.memory_bytes < 64 << 20 {
-            return fault("code.memory_bytes", "must be at least 64 MiB, and code.fuel at least 1: the interpreter itself needs that much".to_owned());
+        if self.code.fuel == 0 {
+            return fault(
+                "code.fuel",
+                "is 0, so that no program could run; give 1 or more".to_owned(),
+            );
+        }
+        if self.code.memory_bytes < 64 << 20 {
+            return fault(
+                "code.memory_bytes",
+                format!(
+                    "is {}, less than the 64 MiB (67108864) that the interpreter itself needs; raise it",
+                    self.code.memory_bytes
+                ),
+            );
         }
         if self.code.backstop_seconds.is_nan() || self.code.backstop_seconds <= 0.0 {
             return fault("code.backstop_seconds", "must be above 0".to_owned());
@@ -388,6 +417,26 @@ mod tests {
             "= 1",
         ] {
             assert!(load(text, &[]).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_of_the_key_at_fault() {
+        for (setting, says) in [
+            ("limits.items=0", "`limits.items` is 0"),
+            (
+                "limits.queue=1",
+                "`limits.queue` is 1, and so has no room for a whole request of limits.items = 4096",
+            ),
+            ("code.fuel=0", "`code.fuel` is 0"),
+            ("code.memory_bytes=1", "`code.memory_bytes` is 1"),
+            (
+                "require=[\"foo\"]",
+                "names `foo`, which is no grader; the graders are math, code, lean",
+            ),
+        ] {
+            let error = load("", &[setting]).unwrap_err().to_string();
+            assert!(error.contains(says), "{says} in {error}");
         }
     }
 }

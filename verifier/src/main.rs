@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Decides whether completions are right: mathematics by comparison, Python in a sandbox.
+/// Decides whether completions are right: mathematics by comparison, Python in a sandbox, proofs by Lean.
 #[derive(Debug, Parser)]
 #[command(name = "rapid-verifier", version, propagate_version = true)]
 struct Cli {

@@ -31,7 +31,7 @@ pub struct Sample {
 #[derive(Debug, thiserror::Error)]
 pub enum ScoreError {
     /// The file cannot be read.
-    #[error("the samples {path} cannot be read: {source}. Check the path")]
+    #[error("the samples {path} cannot be read; check the path given to --samples")]
     Io {
         /// The file.
         path: PathBuf,

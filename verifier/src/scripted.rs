@@ -34,9 +34,14 @@ impl Scripted {
         }
     }
 
-    /// Programs whose source holds "right" return twice their argument, others its square; `assert`s hold for the former only.
+    /// Programs whose source holds "right" return twice their argument, others its square; `assert`s hold for the former only; no
+    /// test code defines tests.
     pub(crate) fn doubling() -> Scripted {
         Scripted::new(|source, calls, _| {
+            if source.starts_with("\"\"\"Finds the tests") {
+                let none = Call::Returned(r#"["",[]]"#.to_owned());
+                return Ok(completed(vec![none; calls.len()]));
+            }
             let right =
                 source.contains("right") || source.contains("2 * n") || source.contains("n + n");
             let calls = calls

@@ -43,6 +43,21 @@ fn a_usage_error_exits_2_and_a_failure_1() {
         ),
         (&["serve", "--require", "maths"], 2, "did you mean `math`?"),
         (
+            &["serve", "--require", "foo"],
+            2,
+            "the graders are math, code, lean",
+        ),
+        (
+            &["serve", "--set", "limits.items=abc"],
+            2,
+            "--set: `limits.items` takes a whole number",
+        ),
+        (
+            &["serve", "--listen", "localhost:1"],
+            2,
+            "an IP address and a port",
+        ),
+        (
             &["serve", "--config", "no/such/file.toml"],
             1,
             "no/such/file.toml",
@@ -117,6 +132,56 @@ fn a_place_that_cannot_be_written_is_named_before_anything_is_judged() {
         }
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_is_read_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples = folder.path().join("samples.jsonl");
+    let line = "{\"task_id\": \"starter-math/1\", \"completion\": \"\"}\n";
+    std::fs::write(&samples, line).unwrap();
+    let other_name = folder.path().join(".").join("samples.jsonl");
+    let mut args = vec!["score", "--dataset", "starter-math", "--samples"];
+    args.extend([
+        samples.to_str().unwrap(),
+        "--out",
+        other_name.to_str().unwrap(),
+    ]);
+    let (status, stdout, stderr) = run(&args);
+    assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+    assert!(stderr.contains("is the file of --samples"), "{stderr}");
+    assert_eq!(std::fs::read_to_string(&samples).unwrap(), line);
+}
+
+#[test]
+fn what_the_system_said_is_told_once() {
+    let (_, _, stderr) = run(&[
+        "score",
+        "--dataset",
+        "starter-math",
+        "--samples",
+        "none.jsonl",
+    ]);
+    assert_eq!(stderr.matches("os error").count(), 1, "{stderr}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_to_be() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (status, _, stderr) = run(&["serve", "--listen", &address, "--set", "code.sandbox=none"]);
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(
+        stderr.contains("another program holds the port"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn help_names_every_grader_and_the_tokens_variable() {
+    assert!(run(&["--help"]).1.contains("Lean"));
+    let help = run(&["serve", "--help"]).1;
+    assert!(help.contains("RAPID_VERIFIER_TOKEN") && help.contains("math, code, lean"));
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Checkpoints and training states of SmolLM2-135M-Instruct, trained a little: elsewhere, and back.
+//! Checkpoints and training states of SmolLM2-135M-Instruct, trained a little: elsewhere, and back; and what is refused.
 
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/fetched.rs"]
 mod fetched;
+mod support;
 
 use std::path::Path;
 
@@ -11,6 +12,7 @@ use candle_core::{DType, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama;
 use engine::batch::{Batch, Span};
+use engine::config::Family;
 use engine::load::{self, Loaded};
 use engine::model::Model;
 use engine::{AdamW, Device, Engine, EngineOptions, Group, Precision, backend};
@@ -222,4 +224,40 @@ fn a_state_of_another_model_is_refused() {
     );
     let missing = engine.load_state(folder.path().join("none")).unwrap_err();
     assert!(missing.to_string().contains("none"), "{missing}");
+}
+
+#[test]
+fn a_state_that_was_damaged_or_is_of_an_older_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let config = support::config(&mut support::Random(1), Family::Llama);
+    let engine = Engine::random(config, 7, options()).unwrap();
+    engine.save_state(file("whole")).unwrap();
+    let whole = std::fs::read(file("whole")).unwrap();
+    let refused = |bytes: &[u8]| {
+        std::fs::write(file("changed"), bytes).unwrap();
+        engine.load_state(file("changed")).unwrap_err().to_string()
+    };
+    // In the weights, and in the digest itself.
+    for at in [whole.len() / 2, whole.len() - 33, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        let said = refused(&damaged);
+        assert!(
+            said.contains("changed") && said.contains("is damaged"),
+            "{at}: {said}"
+        );
+    }
+    let longer = [&whole[..], &[0]].concat();
+    assert!(refused(&longer).contains("is damaged"));
+    let format = b"rapid-state-";
+    let begins = whole.windows(format.len()).position(|part| part == format);
+    let mut old = whole.clone();
+    old[begins.unwrap() + format.len()] = b'1';
+    assert!(refused(&old).contains("older version"));
+
+    // What was refused changed nothing, and the whole one is taken.
+    engine.save_state(file("again")).unwrap();
+    assert!(whole == std::fs::read(file("again")).unwrap());
+    engine.load_state(file("whole")).unwrap();
 }

@@ -2,10 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use clap::Args;
+use datasets::{Dataset, DatasetError};
 use engine::{Engine, EngineOptions, Sampling};
-use trainer::config;
-use trainer::run::locate_model;
+use trainer::config::{self, MOST_COMPLETIONS, MOST_THREADS, NamedModel};
+use trainer::run::{TrainError, locate_model};
+
+use super::Usage;
 
 /// What to compute with.
 #[derive(Debug, Clone, Args)]
@@ -14,7 +18,7 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
     pub(crate) device: String,
     /// Threads of the CPU backend [default: one a physical processor]
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = up_to(MOST_THREADS))]
     pub(crate) threads: Option<usize>,
     /// Numbers that matrix products multiply: f32, or bf16 (with AVX512-BF16 about 1.4 times as fast in generating, 1.5 to 2 times in training)
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = ["f32", "bf16"])]
@@ -109,18 +113,73 @@ pub(crate) fn open_model(model: &str, device: &DeviceArgs) -> anyhow::Result<Eng
 
 /// A path where there is something, else a fetched model's name.
 pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
-    let settings = if Path::new(model).exists() {
-        config::Model {
-            path: Some(model.into()),
-            name: None,
-        }
-    } else {
-        config::Model {
-            name: Some(model.to_owned()),
-            path: None,
-        }
+    let path = Path::new(model);
+    if path.exists() {
+        return Ok(path.to_owned());
+    }
+    let settings = config::Model {
+        name: Some(model.to_owned()),
+        path: None,
     };
-    Ok(locate_model(&settings)?)
+    locate_model(&settings).map_err(|error| match error {
+        TrainError::NoModel(_) => no_model(model),
+        other => other.into(),
+    })
+}
+
+/// A model that is not here. Where it was not fetched, the command line is not to blame.
+fn no_model(model: &str) -> anyhow::Error {
+    match config::named_model(model) {
+        NamedModel::Possible => anyhow!(
+            "the model {model} is not on this machine: fetch it with `rapid fetch model:{model}`, or give the path of a GGUF file or a Hugging Face folder"
+        ),
+        NamedModel::Path => Usage(format!(
+            "there is no file or folder {model}; give the path of a GGUF file or a Hugging Face folder, or a model's name that `rapid fetch` lists"
+        ))
+        .into(),
+        NamedModel::Unknown(what) => Usage(format!(
+            "{what}; or give the path of a GGUF file or a Hugging Face folder"
+        ))
+        .into(),
+    }
+}
+
+/// Reads a data set. The command line is to blame for a name that none has, and for a file that is not there.
+pub(crate) fn open_dataset(name: &str, folder: Option<&Path>) -> anyhow::Result<Dataset> {
+    datasets::open(name, folder).map_err(|error| {
+        let misnamed = match &error {
+            DatasetError::Unknown { .. } => true,
+            DatasetError::Io { path, .. } => path == Path::new(name) && !path.exists(),
+            _ => false,
+        };
+        if misnamed {
+            Usage(error.to_string()).into()
+        } else {
+            error.into()
+        }
+    })
+}
+
+/// Refuses to write over what is read. `option` is the one that names the input.
+pub(crate) fn apart(option: &str, input: &Path, out: &Path) -> anyhow::Result<()> {
+    match (input.canonicalize(), out.canonicalize()) {
+        (Ok(input), Ok(same)) if input == same => Err(Usage(format!(
+            "--out {} is the file of {option}, which would be lost; give another file",
+            out.display()
+        ))
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses more completions than one command can draw.
+pub(crate) fn few_enough(prompts: usize, samples: usize) -> Result<(), Usage> {
+    if prompts.saturating_mul(samples) <= MOST_COMPLETIONS {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "{samples} completions of each of {prompts} prompts are more than {MOST_COMPLETIONS} in all; give less with -n or --limit"
+    )))
 }
 
 fn device(text: &str) -> Result<String, String> {
@@ -142,12 +201,24 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "give a whole number from 1 on".to_owned())
 }
 
+/// A number from 1 to `most`.
+pub(crate) fn up_to(
+    most: usize,
+) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
+    move |text: &str| {
+        text.parse()
+            .ok()
+            .filter(|number: &usize| (1..=most).contains(number))
+            .ok_or_else(|| format!("give a whole number from 1 to {most}"))
+    }
+}
+
 /// A temperature: 0 or above.
 pub(crate) fn temperature(text: &str) -> Result<f32, String> {
     text.parse()
         .ok()
-        .filter(|t: &f32| t.is_finite() && *t >= 0.0)
-        .ok_or_else(|| "give a number from 0 on; 0 is greedy".to_owned())
+        .filter(|t: &f32| (0.0_f32..=100.0).contains(t))
+        .ok_or_else(|| "give a number from 0 to 100; 0 is greedy".to_owned())
 }
 
 /// A probability: above 0, at most 1.
@@ -156,4 +227,65 @@ fn probability(text: &str) -> Result<f32, String> {
         .ok()
         .filter(|p: &f32| *p > 0.0 && *p <= 1.0)
         .ok_or_else(|| "give a number above 0 and at most 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_beyond_its_end_is_refused_with_both_ends() {
+        let threads = up_to(MOST_THREADS);
+        assert_eq!((threads("1"), threads("1024")), (Ok(1), Ok(1024)));
+        for text in ["0", "1025", "100000", "99999999999999999999", "-1", "two"] {
+            let said = threads(text).unwrap_err();
+            assert_eq!(said, "give a whole number from 1 to 1024", "{text}");
+        }
+    }
+
+    #[test]
+    fn more_completions_than_one_command_can_draw_are_a_usage_error() {
+        assert!(few_enough(10_000, 1000).is_ok());
+        for (prompts, samples) in [(10_001, 1000), (usize::MAX, 2)] {
+            let error = few_enough(prompts, samples).unwrap_err().to_string();
+            assert!(error.contains("10000000 in all"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_not_here_is_told_from_a_slip_and_from_a_missing_file() {
+        for (model, says) in [
+            ("nothere.gguf", "there is no file or folder nothere.gguf"),
+            ("smolm2", "did you mean `smollm2-135m-instruct"),
+        ] {
+            let error = model_path(model).unwrap_err();
+            assert!(error.is::<Usage>(), "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        let error = model_path("nobody/has-fetched-this").unwrap_err();
+        let fetch = "`rapid fetch model:nobody/has-fetched-this`";
+        assert!(!error.is::<Usage>() && error.to_string().contains(fetch));
+    }
+
+    #[test]
+    fn the_command_line_is_to_blame_for_a_data_set_that_is_nowhere() {
+        for name in ["gsm9k", "nothere.jsonl"] {
+            let error = open_dataset(name, None).unwrap_err();
+            assert!(
+                error.is::<Usage>() && error.to_string().contains(name),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, other) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::write(&input, "").unwrap();
+        assert!(apart("--prompts", &input, &other).is_ok());
+        let roundabout = folder.path().join(".").join("a");
+        let error = apart("--prompts", &input, &roundabout).unwrap_err();
+        assert!(error.is::<Usage>() && error.to_string().contains("--prompts"));
+    }
 }

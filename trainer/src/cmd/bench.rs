@@ -12,8 +12,13 @@ use clap::Subcommand;
 use engine::config::{ModelConfig, known, known_names};
 use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
 use serde::Serialize;
+use trainer::config::{MOST_MIB, MOST_RANK, MOST_TOKENS};
 
-use super::args::{DeviceArgs, model_path, positive};
+use super::Usage;
+use super::args::{DeviceArgs, model_path, positive, up_to};
+
+/// Most tokens of prompts and completions together.
+const MOST_IN_ALL: usize = 100_000_000;
 
 /// Measure how fast this machine samples or trains
 ///
@@ -63,19 +68,19 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive)]
     samples: usize,
     /// Length of a prompt
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = up_to(MOST_TOKENS))]
     prompt_tokens: usize,
     /// Length of a completion
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to(MOST_TOKENS))]
     tokens: usize,
     /// Length of the shortest completion, the others' being spread evenly up to --tokens [default: --tokens]
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = up_to(MOST_TOKENS))]
     min_tokens: Option<usize>,
     /// Train adapters of this rank instead of all weights
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = up_to(MOST_RANK))]
     lora: Option<usize>,
     /// Memory for activations that training keeps instead of computing them again [default: a third of what is left]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
     activations_mib: Option<u64>,
     /// Print the figures as JSON
     #[arg(long)]
@@ -118,6 +123,19 @@ struct Figures {
 }
 
 impl Options {
+    /// Refuses more tokens than can be held.
+    fn check(&self) -> Result<(), Usage> {
+        let group = self.samples.saturating_mul(self.tokens);
+        let group = group.saturating_add(self.prompt_tokens);
+        if self.prompts.saturating_mul(group) <= MOST_IN_ALL {
+            return Ok(());
+        }
+        Err(Usage(format!(
+            "{} prompts of {} tokens with {} completions of {} tokens each are more than {MOST_IN_ALL} tokens in all; give less with --prompts, --samples, --prompt-tokens or --tokens",
+            self.prompts, self.prompt_tokens, self.samples, self.tokens
+        )))
+    }
+
     /// What the engine plans for this work.
     fn planned(&self, what: &What, options: &EngineOptions) -> anyhow::Result<u64> {
         let config = match &self.random_weights {
@@ -188,6 +206,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         What::Train(options) => (options, train::measure),
         What::Step(options) => (options, iteration::measure),
     };
+    options.check()?;
     // Before the model takes its memory and its threads.
     let limits = limits::measure(&options.device)?;
     let engine_options = options.engine_options()?;
@@ -293,4 +312,44 @@ fn peak() -> Option<u64> {
         .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::Options;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn more_tokens_than_can_be_held_are_a_usage_error() {
+        let options = |line: &str| {
+            let words = ["bench"].into_iter().chain(line.split_whitespace());
+            Line::try_parse_from(words).map(|line| line.options)
+        };
+        assert!(options("").unwrap().check().is_ok());
+        for line in [
+            "--prompts 99999999999999",
+            "--samples 18446744073709551615 --tokens 1000000",
+            "--prompts 1000 --samples 1000 --tokens 1000",
+        ] {
+            let error = options(line).unwrap().check().unwrap_err().to_string();
+            assert!(error.contains("100000000 tokens in all"), "{error}");
+        }
+        for line in [
+            "--prompt-tokens 99999999999",
+            "--tokens 99999999999",
+            "--threads 100000",
+            "--lora 9223372036854775807",
+            "--activations-mib 18446744073709551615",
+        ] {
+            let error = options(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
 }

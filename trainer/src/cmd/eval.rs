@@ -10,8 +10,8 @@ use clap::ValueEnum;
 use datasets::{Dataset, Task};
 use serde::Serialize;
 use trainer::aside::Aside;
-use trainer::config;
-use trainer::data::{Asking, Prompt};
+use trainer::config::{self, MOST_SAMPLES, MOST_TOKENS};
+use trainer::data::{Asking, DataError, Prompt};
 use trainer::eval::{self, Evaluation, PassAt, Settings, Summary};
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
@@ -19,7 +19,8 @@ use trainer::rollout::{Drawing, RolloutError, Tally};
 use trainer::stop::Stop;
 
 use super::args::{
-    DeviceArgs, PromptArgs, TruncationArgs, VerifierArgs, open_model, positive, temperature,
+    DeviceArgs, PromptArgs, TruncationArgs, VerifierArgs, apart, few_enough, open_dataset,
+    open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::{Interrupted, Usage};
@@ -43,10 +44,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     verifier: VerifierArgs,
     /// Samples a task
-    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = positive)]
+    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = up_to(MOST_SAMPLES))]
     samples: usize,
     /// The k of each Pass@k, at most n [default: 1 and n]
-    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = positive)]
+    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = up_to(MOST_SAMPLES))]
     k: Vec<usize>,
     /// Sampling temperature; 0 is greedy
     #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = temperature)]
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     truncation: TruncationArgs,
     /// Most tokens of a completion, the end token included
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = up_to(MOST_TOKENS))]
     max_tokens: usize,
     /// Where the samples go, one a line, with prompt, completion and verdict
     #[arg(long, value_name = "FILE")]
@@ -90,6 +91,14 @@ pub(crate) enum Part {
 }
 
 impl Part {
+    /// Number of tasks of this part.
+    fn len(self, dataset: &Dataset) -> usize {
+        match self {
+            Part::Eval => dataset.eval.len(),
+            Part::Train => dataset.train.len(),
+        }
+    }
+
     /// The tasks of this part.
     pub(crate) fn tasks(self, dataset: Dataset) -> Vec<Task> {
         match self {
@@ -101,7 +110,12 @@ impl Part {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let settings = settings(args)?;
-    let dataset = datasets::open(&args.dataset, args.data_dir.as_deref())?;
+    if let Some(out) = &args.out {
+        apart("--dataset", Path::new(&args.dataset), out)?;
+    }
+    let dataset = open_dataset(&args.dataset, args.data_dir.as_deref())?;
+    let limit = args.limit.unwrap_or(usize::MAX);
+    few_enough(args.split.len(&dataset).min(limit), args.samples)?;
     let rewards = RewardClient::new(&args.verifier.settings())?;
     let mut out = args.out.as_deref().map(create).transpose()?;
     let evaluation = super::block_on(async {
@@ -110,7 +124,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             open_model(&args.model, &args.device)
         })?);
         let mut tasks = args.split.tasks(dataset);
-        tasks.truncate(args.limit.unwrap_or(usize::MAX));
+        tasks.truncate(limit);
         let (prompts, settings) =
             tokio::task::block_in_place(|| prompts(args, settings, engine.as_ref(), tasks))?;
         let stop = Stop::on_ctrl_c();
@@ -181,7 +195,10 @@ pub(crate) fn asked(
     policy: &dyn Policy,
     tasks: Vec<Task>,
 ) -> anyhow::Result<(Vec<Arc<Prompt>>, Vec<String>)> {
-    let asking = Asking::new(data)?;
+    let asking = Asking::new(data).map_err(|error| match error {
+        DataError::Template(reason) => Usage(format!("--template: {reason}")).into(),
+        other => anyhow::Error::new(other),
+    })?;
     let all = tasks.len();
     let room = policy.context().saturating_sub(1);
     let (prompts, left_out) = asking.prompts(policy, tasks, room)?;

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use anyhow::bail;
 use datasets::fetch::{self, Kind, Terminal};
-use datasets::manifest;
+use datasets::manifest::{self, Manifest};
+use trainer::config::nearest;
+
+use super::Usage;
 
 /// Fetch a model, a data set or a sandbox into the cache folder, or list what there is
 #[derive(Debug, clap::Args)]
@@ -42,15 +45,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// `kind:name`, or a name that one kind alone has; a name with a slash is a model of the hub.
 fn resolve(text: &str) -> anyhow::Result<(Kind, String)> {
+    let known = manifest::all()?;
     for kind in [Kind::Model, Kind::Dataset, Kind::Sandbox] {
         if let Some(name) = text
             .strip_prefix(kind.word())
             .and_then(|rest| rest.strip_prefix(':'))
         {
+            let fetchable = name.contains('/')
+                || known
+                    .iter()
+                    .any(|manifest| manifest.kind == kind && manifest.name == name);
+            if !fetchable {
+                let of_kind = known.iter().filter(|manifest| manifest.kind == kind);
+                return Err(unknown(text, name, of_kind).into());
+            }
             return Ok((kind, name.to_owned()));
         }
     }
-    let known = manifest::all()?;
     let kinds: Vec<Kind> = known
         .iter()
         .filter(|manifest| manifest.name == text)
@@ -59,20 +70,27 @@ fn resolve(text: &str) -> anyhow::Result<(Kind, String)> {
     match kinds[..] {
         [kind] => Ok((kind, text.to_owned())),
         [] if text.contains('/') => Ok((Kind::Model, text.to_owned())),
-        [] => {
-            let names: Vec<String> = known
-                .iter()
-                .map(|m| format!("{}:{}", m.kind.word(), m.name))
-                .collect();
-            bail!(
-                "nothing is called `{text}`; known are {}, and any model of the hub as owner/name",
-                names.join(", ")
-            )
-        }
+        [] => Err(unknown(text, text, known.iter()).into()),
         _ => bail!(
             "`{text}` is the name of several things; write model:{text}, dataset:{text} or sandbox:{text}"
         ),
     }
+}
+
+/// What is to be said of a name that nothing has, with the nearest one and all of them.
+fn unknown<'a>(text: &str, name: &str, known: impl Iterator<Item = &'a Manifest> + Clone) -> Usage {
+    let written = |manifest: &Manifest| format!("{}:{}", manifest.kind.word(), manifest.name);
+    let near = nearest(name, known.clone().map(|manifest| manifest.name.as_str()));
+    let meant = known
+        .clone()
+        .find(|manifest| Some(manifest.name.as_str()) == near)
+        .map(|manifest| format!(" (did you mean `{}`?)", written(manifest)))
+        .unwrap_or_default();
+    let all: Vec<String> = known.map(written).collect();
+    Usage(format!(
+        "nothing is called `{text}`{meant}; known are {}, and any model of the hub as owner/name",
+        all.join(", ")
+    ))
 }
 
 fn list() -> anyhow::Result<String> {
@@ -124,11 +142,26 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
-        let error = resolve("smollm3").unwrap_err().to_string();
+        let error = resolve("zzz").unwrap_err();
+        assert!(error.is::<Usage>());
+        let said = error.to_string();
         assert!(
-            error.contains("`smollm3`") && error.contains("model:smollm2-135m-instruct"),
-            "{error}"
+            said.contains("nothing is called `zzz`; known are dataset:gsm8k")
+                && said.contains("model:smollm2-135m-instruct"),
+            "{said}"
         );
+    }
+
+    #[test]
+    fn a_slip_is_answered_with_the_nearest_name() {
+        for (slip, meant) in [
+            ("smollm2", "(did you mean `model:smollm2-135m-instruct"),
+            ("model:smolm2", "(did you mean `model:smollm2-135m-instruct"),
+            ("dataset:gsm9k", "(did you mean `dataset:gsm8k`?)"),
+        ] {
+            let error = resolve(slip).unwrap_err().to_string();
+            assert!(error.contains(meant), "{slip}: {error}");
+        }
     }
 
     #[test]

@@ -2,20 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use datasets::Task;
-use engine::{Completion, Engine, Finish, GenerateRequest};
+use engine::{Completion, Engine, EngineError, Finish, GenerateRequest};
 use serde::{Deserialize, Serialize};
 use trainer::aside::Aside;
-use trainer::{config, seed};
+use trainer::config::{self, MOST_SAMPLES, MOST_TOKENS};
+use trainer::seed;
+use trainer::stop::Stop;
 
-use super::args::{DeviceArgs, TruncationArgs, open_model, positive, temperature};
+use super::args::{
+    DeviceArgs, TruncationArgs, apart, few_enough, open_dataset, open_model, positive, temperature,
+    up_to,
+};
 use super::bar::bar;
 use super::eval::{Part, asked, create};
+use super::{Interrupted, Usage};
+
+/// How often a request to end is looked for.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// Complete prompts from a JSON Lines file, or the tasks of a data set
 ///
@@ -67,7 +78,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Most tokens of a completion, the end token included
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = up_to(MOST_TOKENS))]
     max_tokens: usize,
     /// 0 takes the likeliest token each time
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
@@ -75,7 +86,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     truncation: TruncationArgs,
     /// Samples a prompt
-    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = positive)]
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = up_to(MOST_SAMPLES))]
     samples: usize,
     /// Write each token's id and log-probability too
     #[arg(long)]
@@ -127,19 +138,41 @@ struct Asked {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(prompts) = &args.prompts {
+        apart("--prompts", prompts, &args.out)?;
+    }
+    if let Some(dataset) = &args.dataset {
+        apart("--dataset", Path::new(dataset), &args.out)?;
+    }
     let source = Source::read(args)?;
-    // A folder that cannot be written to is better known before the model has worked.
-    let file = create(&args.out)?;
+    few_enough(source.len(), args.samples)?;
+    // A folder that cannot be written to is better known before the model has worked. Nothing is left in it while the model is opened.
+    drop(create(&args.out)?);
     let engine = open_model(&args.model, &args.device)?;
     let (prompts, stop_strings) = source.asked(&engine, args)?;
-    let mut out = Ordered::new(file, &args.out, prompts.len() * args.samples);
-    let requests = prompts
+    let requests: Vec<_> = prompts
         .iter()
         .map(|prompt| request(&engine, prompt, &stop_strings, args))
         .collect();
-    let bar = bar((prompts.len() * args.samples) as u64, "samples");
-    for completion in engine.generate(requests) {
-        let completion = completion?;
+    let written = super::block_on(async {
+        let stop = Stop::on_ctrl_c();
+        tokio::task::block_in_place(|| write(&engine.generate(requests), &prompts, args, &stop))
+    })?;
+    eprintln!("{written} completions written to {}", args.out.display());
+    Ok(())
+}
+
+/// Writes completions as they come. Returns their number; where the end is asked for before the last one, nothing is left of the file.
+fn write(
+    completions: &Receiver<Result<Completion, EngineError>>,
+    prompts: &[Asked],
+    args: &Args,
+    stop: &Stop,
+) -> anyhow::Result<usize> {
+    let all = prompts.len() * args.samples;
+    let mut out = Ordered::new(create(&args.out)?, &args.out, all);
+    let bar = bar(all as u64, "samples");
+    while let Some(completion) = next(completions, stop).inspect_err(|_| bar.finish_and_clear())? {
         let line = CompletionLine {
             id: &prompts[completion.request].id,
             sample: completion.sample,
@@ -156,9 +189,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let written = out.finish()?;
-    eprintln!("{written} completions written to {}", args.out.display());
-    Ok(())
+    out.finish()
+}
+
+/// The next completion; `None` after the last one. Looks up while it waits, since one completion may take minutes.
+fn next(
+    completions: &Receiver<Result<Completion, EngineError>>,
+    stop: &Stop,
+) -> anyhow::Result<Option<Completion>> {
+    while !stop.requested() {
+        match completions.recv_timeout(GLANCE) {
+            Ok(completion) => return Ok(Some(completion?)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    }
+    Err(Interrupted.into())
 }
 
 fn place(completion: &Completion, samples: usize) -> usize {
@@ -185,7 +231,8 @@ fn request(
 
 /// Where prompts come from.
 enum Source<'a> {
-    File(&'a Path, Vec<PromptLine>),
+    /// Lines with their numbers, from 1.
+    File(&'a Path, Vec<(usize, PromptLine)>),
     Tasks(&'a str, Vec<Task>),
 }
 
@@ -193,7 +240,7 @@ impl<'a> Source<'a> {
     fn read(args: &'a Args) -> anyhow::Result<Self> {
         let limit = args.limit.unwrap_or(usize::MAX);
         if let Some(name) = &args.dataset {
-            let dataset = datasets::open(name, args.data_dir.as_deref())?;
+            let dataset = open_dataset(name, args.data_dir.as_deref())?;
             let mut tasks = args.split.tasks(dataset);
             tasks.truncate(limit);
             return Ok(Source::Tasks(name, tasks));
@@ -205,13 +252,21 @@ impl<'a> Source<'a> {
         Ok(Source::File(path, lines))
     }
 
+    /// Number of prompts.
+    fn len(&self) -> usize {
+        match self {
+            Source::File(_, lines) => lines.len(),
+            Source::Tasks(_, tasks) => tasks.len(),
+        }
+    }
+
     /// The prompts, and the texts that end a completion.
     fn asked(self, engine: &Engine, args: &Args) -> anyhow::Result<(Vec<Asked>, Vec<String>)> {
         match self {
             Source::File(path, lines) => {
-                let prompts = lines.into_iter().enumerate().map(|(number, line)| {
+                let prompts = lines.into_iter().map(|(number, line)| {
                     let tokens = tokens(engine, &line)
-                        .with_context(|| format!("{}, line {}", path.display(), number + 1))?;
+                        .with_context(|| format!("{}, line {number}", path.display()))?;
                     Ok(Asked {
                         id: line.id,
                         tokens: tokens.into(),
@@ -259,20 +314,43 @@ fn tokens(engine: &Engine, line: &PromptLine) -> anyhow::Result<Vec<u32>> {
     if tokens.is_empty() {
         bail!("the prompt is empty, so there is nothing to continue");
     }
+    fits(tokens.len(), engine.info().context)?;
     Ok(tokens)
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<PromptLine>> {
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("the prompts in {} cannot be read", path.display()))?;
+/// Refuses a prompt that no token of the context is left behind.
+fn fits(tokens: usize, context: usize) -> anyhow::Result<()> {
+    if tokens >= context {
+        bail!(
+            "the prompt's {tokens} tokens leave no room for a completion in the model's context of {context}; shorten it"
+        );
+    }
+    Ok(())
+}
+
+/// The prompts of a file, with the numbers of their lines.
+fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
+    let unread = || format!("the prompts in {} cannot be read", path.display());
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(Usage(format!(
+                "{}: {error}; give another file with --prompts",
+                unread()
+            ))
+            .into());
+        }
+        other => other.with_context(unread)?,
+    };
     let lines = text
         .lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
-            serde_json::from_str(line).with_context(|| {
-                format!("{}, line {} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}", path.display(), number + 1)
-            })
+            let number = number + 1;
+            let read: PromptLine = serde_json::from_str(line).with_context(|| {
+                format!("{}, line {number} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}", path.display())
+            })?;
+            Ok((number, read))
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     if lines.is_empty() {
@@ -368,6 +446,27 @@ mod tests {
     }
 
     #[test]
+    fn a_request_to_end_is_heard_while_nothing_comes_and_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        let (sender, completions) = std::sync::mpsc::channel();
+        let stop = Stop::default();
+        let asked = stop.clone();
+        let asking = std::thread::spawn(move || {
+            std::thread::sleep(GLANCE);
+            asked.request();
+        });
+        let file = Ordered::new(create(&path).unwrap(), &path, 1);
+        let error = next(&completions, &stop).unwrap_err();
+        assert!(error.is::<Interrupted>());
+        drop(file);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        asking.join().unwrap();
+        drop(sender);
+        assert!(next(&completions, &Stop::default()).unwrap().is_none());
+    }
+
+    #[test]
     fn a_line_that_is_no_prompt_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prompts.jsonl");
@@ -381,5 +480,27 @@ mod tests {
             error.contains("line 3") && error.contains("promt"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_prompt_keeps_the_number_of_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prompts.jsonl");
+        fs::write(
+            &path,
+            "\n{\"id\": 1, \"prompt\": \"a\"}\n\n\n{\"id\": 2, \"prompt\": \"b\"}",
+        )
+        .unwrap();
+        let numbers: Vec<usize> = read(&path).unwrap().iter().map(|line| line.0).collect();
+        assert_eq!(numbers, [2, 5]);
+        let error = read(&folder.path().join("nothere.jsonl")).unwrap_err();
+        assert!(error.is::<Usage>() && error.to_string().contains("nothere.jsonl"));
+    }
+
+    #[test]
+    fn a_prompt_that_fills_the_context_is_refused() {
+        assert!(fits(31, 32).is_ok());
+        let error = fits(43, 32).unwrap_err().to_string();
+        assert!(error.contains("43 tokens leave no room") && error.contains("context of 32"));
     }
 }

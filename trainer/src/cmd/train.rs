@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
 use trainer::policy::Unloaded;
-use trainer::run::{self, Ended, Launch, Plan, Progress, Taken, Target};
+use trainer::run::{self, Ended, Launch, Plan, Progress, RunFolder, Taken, Target};
 use trainer::stop::Stop;
 
 /// Train a model by reinforcement learning on a verifier's rewards
@@ -62,7 +62,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let config = args.config()?;
     if args.dry_run {
-        return plan(&config, args.data_dir.as_deref());
+        return plan(&config, args.data_dir()?.as_deref());
     }
     let target = args.target();
     let runtime = tokio::runtime::Runtime::new()?;
@@ -70,6 +70,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> anyhow::Result<()> {
+    if let Target::New(folder) = &target {
+        RunFolder::check_free(folder)?;
+    }
     let folder = match &target {
         Target::New(folder) | Target::Resume(folder) => folder.clone(),
     };
@@ -83,7 +86,7 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
         progress,
     };
     let result = run::launch(launch).await;
-    let resume = format!("rapid train --resume {}", folder.display());
+    let resume = resume_command(&folder);
     match result {
         Ok(summary) if summary.ended == Ended::Finished => {
             super::print(&format!("{}\n", folder.display()))?;
@@ -101,13 +104,7 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
             );
             Err(super::Interrupted.into())
         }
-        Err(error)
-            if folder.join("config.toml").is_file()
-                && !matches!(
-                    error,
-                    run::TrainError::Exists(_) | run::TrainError::Locked(_)
-                ) =>
-        {
+        Err(error) if folder.join("config.toml").is_file() && !error.is_refusal() => {
             Err(anyhow::Error::new(error).context(format!(
                 "the run in {} has ended early, and goes on with `{resume}`",
                 folder.display()
@@ -115,6 +112,16 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// What goes on with a run, typed in whatever folder.
+fn resume_command(folder: &Path) -> String {
+    let folder = run::in_full(folder).display().to_string();
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-+=:@%,".contains(letter);
+    if folder.chars().all(plain) {
+        return format!("rapid train --resume {folder}");
+    }
+    format!("rapid train --resume '{}'", folder.replace('\'', r"'\''"))
 }
 
 fn plan(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<()> {
@@ -178,6 +185,14 @@ impl Args {
         }
     }
 
+    /// The folder of data sets: the one given, or that of the run to continue.
+    fn data_dir(&self) -> anyhow::Result<Option<PathBuf>> {
+        Ok(match (&self.data_dir, &self.resume) {
+            (None, Some(run)) => run::data_dir_of(run)?,
+            (given, _) => given.clone(),
+        })
+    }
+
     fn target(&self) -> Target {
         match (&self.resume, &self.out) {
             (Some(run), _) => Target::Resume(run.clone()),
@@ -210,4 +225,25 @@ fn free_folder(recipe: &str) -> PathBuf {
         .map(|number| PathBuf::from(format!("{}-{number}", base.display())))
         .find(|folder| !folder.exists())
         .unwrap_or(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_goes_on_with_a_run_holds_everywhere() {
+        let here = std::env::current_dir().unwrap();
+        let command = resume_command(Path::new("runs/it's mine"));
+        assert!(
+            command.starts_with("rapid train --resume '/")
+                && command.contains(here.to_str().unwrap())
+                && command.ends_with(r"/runs/it'\''s mine'"),
+            "{command}"
+        );
+        assert_eq!(
+            resume_command(Path::new("/runs/mine")),
+            "rapid train --resume /runs/mine"
+        );
+    }
 }

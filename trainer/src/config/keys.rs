@@ -248,8 +248,19 @@ fn nearest_key(section: &str, key: &str) -> String {
     format!("; the section [{section}] has {}", own.join(", "))
 }
 
+/// A setting as it should be written, for one that names no section or has no value: its own key, where some section has one of that name.
+pub(super) fn example(set: &str) -> String {
+    let (key, value) = set.split_once('=').unwrap_or((set, "VALUE"));
+    let key = key.trim();
+    let bare = key.rsplit('.').next().unwrap_or(key);
+    match KEYS.iter().find(|(_, known, _)| *known == bare) {
+        Some((section, key, _)) => format!("{section}.{key}={}", value.trim()),
+        None => "optimiser.lr=1e-5".to_owned(),
+    }
+}
+
 /// The name nearest to what was written, where one is near enough to have been meant.
-pub(super) fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|name| (strsim::jaro_winkler(written, name), name))
         .filter(|(score, _)| *score >= 0.75)

@@ -4,17 +4,29 @@ use toml::{Table, Value};
 
 use super::keys::{self, Kind};
 use super::{
-    Baseline, Config, ConfigError, Factor, LengthNorm, LrSchedule, Preset, presets, recipes,
-    validate,
+    Baseline, Config, ConfigError, Factor, LengthNorm, LrSchedule, Preset, models, presets, ranges,
+    recipes, validate,
 };
 
-/// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top.
+/// The environment variable that holds the verifier's address, where neither the recipe nor the command line has one.
+const VERIFIER: &str = "RAPID_VERIFIER";
+
+/// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` where none of them names a verifier.
 ///
 /// # Errors
-/// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, a value that does not fit.
+/// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, a value that does not fit, a name that no model has.
 pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
     let (origin, text) = recipes::find(recipe)?;
-    parse(&origin, &text, sets)
+    let mut config = parse(&origin, &text, sets)?;
+    config.model.name.as_deref().map_or(Ok(()), models::check)?;
+    or_else_verifier(&mut config, std::env::var(VERIFIER).ok());
+    Ok(config)
+}
+
+/// Takes the address where there is none yet.
+pub(super) fn or_else_verifier(config: &mut Config, address: Option<String>) {
+    let address = address.filter(|address| !address.is_empty());
+    config.verifier.url = config.verifier.url.take().or(address);
 }
 
 /// As [`load`], from a recipe's text; `origin` names it in errors.
@@ -39,9 +51,9 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Config
 /// As [`load`].
 pub fn parse_set(set: &str) -> Result<(String, String, Value), ConfigError> {
     let origin = format!("--set {set}");
-    let shape = || ConfigError::Syntax {
-        origin: origin.clone(),
-        reason: "write section.key=value, such as --set optimiser.lr=1e-5".into(),
+    let shape = || ConfigError::Shape {
+        set: set.to_owned(),
+        example: keys::example(set),
     };
     let (path, written) = set.split_once('=').ok_or_else(shape)?;
     let (section, key) = path.trim().split_once('.').ok_or_else(shape)?;
@@ -102,6 +114,7 @@ fn resolve(mut table: Table) -> Result<Config, ConfigError> {
             content.entry(name).or_insert(value);
         }
     }
+    ranges::check(&table)?;
     let mut config: Config = Value::Table(table)
         .try_into()
         .map_err(|error: toml::de::Error| syntax("the recipe", &error))?;

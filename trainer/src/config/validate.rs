@@ -1,13 +1,14 @@
-//! What no single key can be refused for: values out of range, and keys that do not go together.
+//! What no single number can be refused for: names, and keys that do not go together.
 
-use super::{Config, ConfigError, Estimator, Preset};
+use super::{Config, ConfigError, Estimator, MOST_COMPLETIONS, Preset};
 
 /// Refuses a configuration that cannot run, naming the key and the remedy.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     model_and_data(config)?;
     algorithm(config)?;
-    numbers(config)?;
-    verifier_and_engine(config)
+    reward_and_eval(config)?;
+    dtype(&config.engine.dtype)?;
+    device(&config.engine.device).map(drop)
 }
 
 fn model_and_data(config: &Config) -> Result<(), ConfigError> {
@@ -35,19 +36,11 @@ fn model_and_data(config: &Config) -> Result<(), ConfigError> {
             "an empty text would end every completion at once; leave it out",
         );
     }
-    positive("data.max_prompt_tokens", config.data.max_prompt_tokens)?;
-    if config.data.train_limit == Some(0) {
-        return refuse(
-            "data.train_limit",
-            "with 0 tasks there is nothing to train on; give at least 1, or leave it out",
-        );
-    }
     Ok(())
 }
 
 fn algorithm(config: &Config) -> Result<(), ConfigError> {
     let a = &config.algorithm;
-    positive("algorithm.group_size", a.group_size)?;
     if a.group_size < 2 && (a.baseline.is_of_the_group() || a.divide_by_std) {
         return refuse(
             "algorithm.group_size",
@@ -55,8 +48,6 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
         );
     }
     teacher(config)?;
-    positive("algorithm.n_step", a.n_step)?;
-    positive("algorithm.h", a.h)?;
     if !a.n_step.is_multiple_of(a.group_size) {
         let reason = format!(
             "{} completions an update are no whole number of groups of {}; a mini-batch holds whole groups, so give a multiple of `algorithm.group_size`",
@@ -67,53 +58,23 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
             reason,
         });
     }
-    if a.eta < 1.0 {
-        return refuse(
-            "algorithm.eta",
-            "a cap below 1 would change on-policy samples, whose weight is 1; give 1 or more, or inf for no cap (the paper has 2)",
+    if a.n_step.saturating_mul(a.h) > MOST_COMPLETIONS {
+        let reason = format!(
+            "a phase of {} updates on {} completions each is more than {MOST_COMPLETIONS} completions; lower it, or `algorithm.n_step`",
+            a.h, a.n_step
         );
+        return Err(ConfigError::Value {
+            key: "algorithm.h".into(),
+            reason,
+        });
     }
-    if !(a.clip_low > 0.0 && a.clip_low <= 1.0) {
+    if config.run.epochs.is_some() && config.run.updates.is_some() {
         return refuse(
-            "algorithm.clip_low",
-            "a ratio is clipped at 1 − ε below 1; give an ε above 0, up to 1 (PPO has 0.2)",
-        );
-    }
-    if a.clip_high <= 0.0 {
-        return refuse(
-            "algorithm.clip_high",
-            "a ratio is clipped at 1 + ε above 1; give an ε above 0 (PPO has 0.2, DAPO 0.28)",
-        );
-    }
-    for (key, share) in [
-        ("algorithm.adaptive_eta", a.adaptive_eta),
-        ("algorithm.adaptive_h", a.adaptive_h),
-    ] {
-        if !(0.0..1.0).contains(&share) {
-            return refuse(
-                key,
-                "it is a share of a mini-batch's completions; give a number from 0 (off) to below 1, such as 0.5",
-            );
-        }
-    }
-    if a.kl < 0.0 {
-        return refuse(
-            "algorithm.kl",
-            "a weight below 0 would drive the policy away from the reference; give 0 (off) or more (GRPO has 0.04)",
-        );
-    }
-    match (config.run.epochs, config.run.updates) {
-        (Some(_), Some(_)) => refuse(
             "run.epochs",
             "`run.updates` is set too; keep one of the two",
-        ),
-        (Some(0), None) => refuse("run.epochs", "0 epochs train nothing; give at least 1"),
-        (None, Some(0)) => refuse(
-            "run.updates",
-            "0 updates train nothing; give at least 1, or use `rapid eval`",
-        ),
-        _ => Ok(()),
+        );
     }
+    Ok(())
 }
 
 /// What supervised fine-tuning asks for, and what nothing else can use.
@@ -174,72 +135,8 @@ fn teacher(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn numbers(config: &Config) -> Result<(), ConfigError> {
-    let (o, r) = (&config.optimiser, &config.reward);
-    if config.sampling.temperature <= 0.0 {
-        return refuse(
-            "sampling.temperature",
-            "training samples, and at 0 there is nothing to sample; give a temperature above 0 (the paper has 0.9)",
-        );
-    }
-    positive("sampling.max_tokens", config.sampling.max_tokens)?;
-    for (key, value, good) in [
-        ("optimiser.lr", o.lr, o.lr >= 0.0),
-        (
-            "optimiser.final_lr",
-            o.final_lr,
-            (0.0..=1.0).contains(&o.final_lr),
-        ),
-        (
-            "lora.alpha",
-            config.lora.alpha,
-            config.lora.alpha > 0.0 && config.lora.alpha.is_finite(),
-        ),
-        ("optimiser.beta1", o.beta1, (0.0..1.0).contains(&o.beta1)),
-        ("optimiser.beta2", o.beta2, (0.0..1.0).contains(&o.beta2)),
-        ("optimiser.eps", o.eps, o.eps > 0.0),
-        (
-            "optimiser.weight_decay",
-            o.weight_decay,
-            o.weight_decay >= 0.0,
-        ),
-        ("optimiser.clip_norm", o.clip_norm, o.clip_norm >= 0.0),
-        (
-            "eval.temperature",
-            config.eval.temperature,
-            config.eval.temperature >= 0.0,
-        ),
-        (
-            "eval.top_p",
-            config.eval.top_p,
-            config.eval.top_p > 0.0 && config.eval.top_p <= 1.0,
-        ),
-        (
-            "eval.min_p",
-            config.eval.min_p,
-            (0.0..1.0).contains(&config.eval.min_p),
-        ),
-        (
-            "reward.overlong_margin",
-            r.overlong_margin,
-            r.overlong_margin > 0.0 && r.overlong_margin <= 1.0,
-        ),
-        (
-            "verifier.max_masked",
-            config.verifier.max_masked,
-            (0.0..=1.0).contains(&config.verifier.max_masked),
-        ),
-    ] {
-        if !good {
-            let reason = format!(
-                "{value} is out of its range; see the comments of the built-in recipes for what it means"
-            );
-            return Err(ConfigError::Value {
-                key: key.into(),
-                reason,
-            });
-        }
-    }
+fn reward_and_eval(config: &Config) -> Result<(), ConfigError> {
+    let r = &config.reward;
     if [r.correct, r.share, r.format, r.length, r.overlong]
         .iter()
         .all(|weight| *weight == 0.0)
@@ -265,33 +162,7 @@ fn numbers(config: &Config) -> Result<(), ConfigError> {
             reason,
         });
     }
-    if config.eval.max_tokens == Some(0) || config.eval.limit == Some(0) {
-        return refuse(
-            "eval",
-            "`max_tokens` and `limit` must be at least 1; `samples = 0` turns evaluation off",
-        );
-    }
-    positive("run.keep", config.run.keep)
-}
-
-fn verifier_and_engine(config: &Config) -> Result<(), ConfigError> {
-    positive("verifier.batch", config.verifier.batch)?;
-    positive("verifier.in_flight", config.verifier.in_flight)?;
-    for (key, value) in [
-        ("engine.threads", config.engine.threads),
-        ("engine.kv_tokens", config.engine.kv_tokens),
-        ("engine.pack_tokens", config.engine.pack_tokens),
-        ("engine.max_sequences", config.engine.max_sequences),
-    ] {
-        if value == Some(0) {
-            return refuse(
-                key,
-                "0 leaves nothing to work with; leave the key out for the default",
-            );
-        }
-    }
-    dtype(&config.engine.dtype)?;
-    device(&config.engine.device).map(drop)
+    Ok(())
 }
 
 /// The device that a setting names.
@@ -321,13 +192,6 @@ pub(super) fn dtype(text: &str) -> Result<engine::Dtype, ConfigError> {
             reason: format!("`{other}` is no type of the engine's; give f32 or bf16"),
         }),
     }
-}
-
-fn positive(key: &str, value: usize) -> Result<(), ConfigError> {
-    if value == 0 {
-        return refuse(key, "it must be at least 1");
-    }
-    Ok(())
 }
 
 fn refuse(key: &str, reason: &str) -> Result<(), ConfigError> {

@@ -44,8 +44,8 @@ impl Schedule {
     pub fn new(config: &Config, tasks: usize) -> Self {
         let per_update = config.prompts_per_update();
         let asked = match config.run.updates {
-            Some(updates) => updates * per_update,
-            None => config.run.epochs.unwrap_or(1) * tasks,
+            Some(updates) => updates.saturating_mul(per_update),
+            None => config.run.epochs.unwrap_or(1).saturating_mul(tasks),
         };
         Self {
             seed: config.run.seed,

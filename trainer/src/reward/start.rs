@@ -44,7 +44,7 @@ impl RewardClient {
         match self.inner.client.datasets().await {
             Ok(sets) => Ok(sets.iter().any(|set| set.name == name)),
             Err(error) if !error.retryable() => Ok(true),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.refused(error)),
         }
     }
 
@@ -56,7 +56,7 @@ impl RewardClient {
                 Err(ClientError::Connection { .. }) if started.elapsed() < CONNECT_PATIENCE => {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.refused(error)),
             }
         }
     }

@@ -155,8 +155,19 @@ async fn tasks_that_the_server_does_not_know_are_sent_whole() {
 #[tokio::test]
 async fn a_refusal_that_no_waiting_mends_is_an_error_at_once() {
     let server = Scripted::serve(|_, _| Answer::Status(401, "")).await;
-    let error = client(&server, 600).judge(asks(&["b"])).await.unwrap_err();
-    assert!(error.to_string().contains("token"), "{error}");
+    let settings = config::Verifier {
+        token_env: "RAPID_TEST_TOKEN_THAT_NOBODY_SETS".into(),
+        ..verifier_settings(&server.url, 600)
+    };
+    let client = RewardClient::new(&settings).unwrap();
+    let error = client.judge(asks(&["b"])).await.unwrap_err().to_string();
+    for named in [
+        client.url(),
+        "the environment variable RAPID_TEST_TOKEN_THAT_NOBODY_SETS holds none",
+        "`verifier.token_env`",
+    ] {
+        assert!(error.contains(named), "{error}");
+    }
     assert_eq!(server.requests(), 1);
 }
 

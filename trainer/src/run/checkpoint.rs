@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use engine::EngineError;
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
@@ -32,12 +33,15 @@ pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
 /// Writes a checkpoint, whole or not at all, and points `last` at it. The engine's thread does the writing; this one waits.
 pub(super) fn save(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
-    if !folder.exists() {
+    if !folder.join(MARK).is_file() {
         let aside = run.checkpoints().join(format!(".step-{step}.partial"));
         clear(&aside)?;
-        let written = write(&aside, policy, step).and_then(|()| {
-            std::fs::rename(&aside, &folder).map_err(|source| TrainError::io(&folder, source))
-        });
+        let written = write(&aside, policy, step)
+            // What has lost its mark is no checkpoint, and in the way of one.
+            .and_then(|()| clear(&folder))
+            .and_then(|()| {
+                std::fs::rename(&aside, &folder).map_err(|source| TrainError::io(&folder, source))
+            });
         if written.is_err() {
             // Half a checkpoint is of no use, and the room may be what is missing.
             let _ = clear(&aside);
@@ -97,7 +101,20 @@ pub(super) fn load(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<
             mark.version, mark.step
         )));
     }
-    Ok(policy.load_state(folder.join(STATE))?)
+    policy
+        .load_state(folder.join(STATE))
+        .map_err(|error| unusable(&folder, error))
+}
+
+/// A state that the engine does not take is known by its checkpoint's folder, which is what can be done without.
+pub(super) fn unusable(folder: &Path, error: EngineError) -> TrainError {
+    match error {
+        EngineError::Model { reason, .. } => TrainError::Checkpoint {
+            path: folder.to_owned(),
+            reason: format!("{STATE}: {reason}"),
+        },
+        other => other.into(),
+    }
 }
 
 /// Points `best` at a checkpoint.
@@ -105,18 +122,23 @@ pub(super) fn mark_best(run: &RunFolder, step: usize) -> Result<(), TrainError> 
     link(run, "best", step)
 }
 
-/// Removes all checkpoints but the `keep` newest and the best. Returns the step of the oldest of the `keep` newest.
+/// Removes all checkpoints but the `keep` newest and the best. Returns the steps of those that are left.
 pub(super) fn prune(
     run: &RunFolder,
     keep: usize,
     best: Option<usize>,
-) -> Result<Option<usize>, TrainError> {
+) -> Result<Vec<usize>, TrainError> {
     let steps = steps(run)?;
     let old = steps.len().saturating_sub(keep);
-    for step in steps[..old].iter().filter(|step| Some(**step) != best) {
-        clear(&folder_of(run, *step))?;
+    let mut kept = Vec::new();
+    for (number, step) in steps.into_iter().enumerate() {
+        if number >= old || Some(step) == best {
+            kept.push(step);
+        } else {
+            clear(&folder_of(run, step))?;
+        }
     }
-    Ok(steps.get(old).copied())
+    Ok(kept)
 }
 
 /// A relative link, replaced in one motion, so that run folders can be moved.

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use engine::StepReport;
 
+use super::cut::Cut;
 use super::draw::Drawn;
 use super::evaluation::best;
 use super::learning_rate::learning_rate;
 use super::record::{EvalRecord, StepRecord, StepTimings};
 use super::update::{self, Place, Recipe};
-use super::{Ended, Job, Log, TrainError, checkpoint, store};
+use super::{Ended, Job, Log, TrainError, checkpoint, cut, store};
 use crate::data::{Asking, Phase, Schedule};
 use crate::eval;
 use crate::rollout::{Drawing, SampledGroup};
@@ -33,7 +34,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Loads the newest checkpoint, where there is one, and cuts the folder's files back to it.
+    /// Loads the newest checkpoint, where there is one, and cuts the folder's files back to it. Nothing is written before everything is found in order.
     pub(super) fn take_up(mut job: Job) -> Result<Self, TrainError> {
         let things = match &job.lessons {
             Some(lessons) => lessons.len(),
@@ -41,10 +42,17 @@ impl Run {
         };
         let schedule = Schedule::new(&job.config, things);
         let step = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
-        job.folder.cut_back(step)?;
-        store::cut_back_dumps(&job.folder, schedule.phases_begun(step), step);
+        let cuts = cut::cuts(&job.folder, step)?;
+        if job.lessons.is_none() {
+            store::goes_on(&job.folder, &schedule, step, &job.prompts.train)?;
+        }
         if step > 0 {
             checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
+        }
+        job.folder.save_config(&job.config.to_toml())?;
+        cuts.iter().try_for_each(Cut::make)?;
+        store::cut_back_dumps(&job.folder, schedule.phases_begun(step), step);
+        if step > 0 {
             job.journal.progress.say(&format!(
                 "continuing after update {step} of {}",
                 schedule.updates()
@@ -206,12 +214,20 @@ impl Run {
         let (folder, policy) = (&self.job.folder, self.job.policy.as_ref());
         tokio::task::block_in_place(|| checkpoint::save(folder, policy, self.step))?;
         self.saved = self.step;
-        let oldest = checkpoint::prune(
+        let kept = checkpoint::prune(
             folder,
             self.job.config.run.keep,
             self.best.map(|(step, _)| step),
         )?;
-        store::prune(folder, self.schedule.phase_of(oldest.unwrap_or(self.step)));
+        let under_way = self.schedule.phase_of(self.step);
+        store::prune(folder, &self.schedule, &kept, under_way);
+        Ok(())
+    }
+
+    /// Leaves of the samples on disk those that a checkpoint needs, once there are no more updates.
+    pub(super) fn tidy(&self) -> Result<(), TrainError> {
+        let kept = checkpoint::steps(&self.job.folder)?;
+        store::prune(&self.job.folder, &self.schedule, &kept, usize::MAX);
         Ok(())
     }
 }

@@ -64,6 +64,21 @@ pub enum TrainError {
         "{0} holds a run already: continue it with `rapid train --resume {0}`, or give another folder with --out"
     )]
     Exists(PathBuf),
+    /// What stands where a new run was to be kept is no folder.
+    #[error(
+        "{0} is there already and is no folder, so no run can be kept in it; give another folder with --out"
+    )]
+    NoFolder(PathBuf),
+    /// A folder for a new run holds something else.
+    #[error(
+        "{root} holds no run, but other files, such as {entry}, which a run's would be mixed with; give a new folder with --out"
+    )]
+    Occupied {
+        /// The folder.
+        root: PathBuf,
+        /// Something in it.
+        entry: String,
+    },
     /// There is no run.
     #[error(
         "{0} holds no run: there is no config.toml in it. Give the folder that `rapid train` named"
@@ -79,6 +94,18 @@ pub enum TrainError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// A line of a log is no record of it.
+    #[error("{path}, line {line} is damaged ({reason}). {remedy}")]
+    Line {
+        /// The log.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What the parser said.
+        reason: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// A run folder's metrics do not reach its checkpoint.
     #[error(
@@ -105,6 +132,26 @@ pub enum TrainError {
         "{0} is missing or damaged: it holds the samples of the phase under way, which the policy that drew them is no longer there to draw again. Restore it, or delete the newest checkpoint to continue from the one before it"
     )]
     Samples(PathBuf),
+    /// The data are not what they were.
+    #[error(
+        "the tasks of the data set {dataset} are not those that the run began with: {change}. Restore the data set (and the file of its prompt template, where it has one) as it was, or start a new run"
+    )]
+    OtherTasks {
+        /// The data set, as the recipe names it.
+        dataset: String,
+        /// What is different.
+        change: String,
+    },
+    /// What a run's folder says of its data cannot be used.
+    #[error(
+        "{path} {reason}; delete that file to continue with the tasks as they are now, and with --data-dir where the run began with it"
+    )]
+    DataNote {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// A setting that would make the continued run another run.
     #[error(
         "`{0}` cannot change when a run is continued, since what it did so far rests on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every`, `run.keep` and `run.alarms` can change)"
@@ -118,6 +165,24 @@ impl TrainError {
             path: path.to_owned(),
             source,
         }
+    }
+
+    /// Whether a start was refused: the run, where there is one, is as it was, and does not go on before what the error says is done.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Exists(_)
+                | Self::NoFolder(_)
+                | Self::Occupied { .. }
+                | Self::Locked(_)
+                | Self::Line { .. }
+                | Self::Gap { .. }
+                | Self::Checkpoint { .. }
+                | Self::Samples(_)
+                | Self::OtherTasks { .. }
+                | Self::DataNote { .. }
+        )
     }
 }
 

@@ -1,11 +1,11 @@
-//! A run's folder: where everything is, who may write to it, and how its files are cut back to a checkpoint.
+//! A run's folder: where everything is, and who may write to it.
 
-use std::fs::{File, TryLockError};
+use std::fs::{DirEntry, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 
@@ -38,12 +38,28 @@ impl Log {
             Log::Alarms => "alarms.jsonl",
         }
     }
+
+    /// That a line, counted from 0, is no record.
+    pub(super) fn damaged(self, path: &Path, line: usize, error: &serde_json::Error) -> TrainError {
+        let said = error.to_string();
+        // The parser counts lines too, and has seen one.
+        let reason = said.split(" at line ").next().unwrap_or_default();
+        TrainError::Line {
+            path: path.to_owned(),
+            line: line + 1,
+            reason: format!("{reason} at column {}", error.column()),
+            remedy: match self {
+                Log::Metrics => {
+                    "Restore the file, or delete the checkpoints from that update on to continue from the one before"
+                }
+                _ => "Restore the file, or delete that line to continue without its record",
+            },
+        }
+    }
 }
 
-#[derive(Deserialize)]
-struct Stepped {
-    step: usize,
-}
+/// What may be in a folder before a run begins: a start that was cut off leaves the first two, `rapid quickstart` begins with the last.
+const BEFOREHAND: [&str; 3] = [".lock", "config.toml.partial", "verifier.log"];
 
 fn phase_name(phase: usize, from: usize) -> String {
     match from {
@@ -53,6 +69,30 @@ fn phase_name(phase: usize, from: usize) -> String {
 }
 
 impl RunFolder {
+    /// Refuses a place where a new run cannot be kept by itself. Nothing is made.
+    ///
+    /// # Errors
+    /// [`TrainError::Exists`] where a run is there already, [`TrainError::NoFolder`], [`TrainError::Occupied`], [`TrainError::Io`].
+    pub fn check_free(root: &Path) -> Result<(), TrainError> {
+        if root.join("config.toml").exists() {
+            return Err(TrainError::Exists(root.to_owned()));
+        }
+        match root
+            .ancestors()
+            .find(|path| path.is_symlink() || path.exists())
+        {
+            Some(there) if !there.is_dir() => Err(TrainError::NoFolder(there.to_owned())),
+            Some(there) if there == root => match stranger(root)? {
+                Some(entry) => Err(TrainError::Occupied {
+                    root: root.to_owned(),
+                    entry,
+                }),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the folder of a new run and saves its resolved configuration.
     ///
     /// # Errors
@@ -112,6 +152,11 @@ impl RunFolder {
         &self.root
     }
 
+    /// The file of a log.
+    pub(super) fn log(&self, log: Log) -> PathBuf {
+        self.root.join(log.name())
+    }
+
     /// `config.toml`: the resolved configuration.
     #[must_use]
     pub fn config(&self) -> PathBuf {
@@ -164,7 +209,7 @@ impl RunFolder {
 
     /// Adds a line to a log.
     pub(super) fn append(&self, log: Log, record: &impl Serialize) -> Result<(), TrainError> {
-        let path = self.root.join(log.name());
+        let path = self.log(log);
         let line = lines(&path, [record])?;
         File::options()
             .create(true)
@@ -176,7 +221,7 @@ impl RunFolder {
 
     /// Replaces a log by these lines; one without any is removed.
     pub(super) fn rewrite(&self, log: Log, records: &[impl Serialize]) -> Result<(), TrainError> {
-        let path = self.root.join(log.name());
+        let path = self.log(log);
         if !records.is_empty() {
             return write_aside(&path, &lines(&path, records)?);
         }
@@ -196,7 +241,7 @@ impl RunFolder {
     /// Makes sure that what was appended survives a loss of power.
     pub(super) fn sync(&self) -> Result<(), TrainError> {
         for log in [Log::Metrics, Log::Timings, Log::Eval, Log::Alarms] {
-            let path = self.root.join(log.name());
+            let path = self.log(log);
             match File::open(&path).and_then(|file| file.sync_all()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(TrainError::io(&path, error));
@@ -206,56 +251,47 @@ impl RunFolder {
         }
         Ok(())
     }
+}
 
-    /// Cuts every log back to what was so after `step` updates.
-    pub(super) fn cut_back(&self, step: usize) -> Result<(), TrainError> {
-        for log in [Log::Metrics, Log::Timings, Log::Eval] {
-            let path = self.root.join(log.name());
-            let text = match std::fs::read(&path) {
-                Ok(text) => text,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(source) => return Err(TrainError::io(&path, source)),
-            };
-            let kept: Vec<u8> = text
-                .split_inclusive(|byte| *byte == b'\n')
-                .take_while(|line| line.ends_with(b"\n"))
-                .take_while(|line| {
-                    serde_json::from_slice::<Stepped>(line).is_ok_and(|record| record.step <= step)
-                })
-                .flatten()
-                .copied()
-                .collect();
-            if kept.len() != text.len() {
-                write_aside(&path, &kept)?;
-            }
-        }
-        let steps: Vec<Stepped> = self.read(Log::Metrics)?;
-        if steps.len() != step || steps.last().is_some_and(|last| last.step != step) {
-            return Err(TrainError::Gap {
-                path: self.root.join(Log::Metrics.name()),
-                step,
-                lines: steps.len(),
-            });
-        }
-        Ok(())
-    }
+/// Something in a folder that does not belong to a run which is about to begin. An empty folder is in nobody's way.
+fn stranger(root: &Path) -> Result<Option<String>, TrainError> {
+    let entries = std::fs::read_dir(root).map_err(|source| TrainError::io(root, source))?;
+    let strange = |entry: &DirEntry| {
+        let known = BEFOREHAND.iter().any(|name| entry.file_name() == *name);
+        let empty = std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+        !known && !empty
+    };
+    let found = entries.flatten().find(strange);
+    Ok(found.map(|entry| entry.file_name().to_string_lossy().into_owned()))
 }
 
 /// The whole lines of a run folder's log; none where there is no such file yet. For readers that need no lock.
 ///
 /// # Errors
-/// [`TrainError::Io`], also for a line that is not such a record.
+/// [`TrainError::Line`] for a line that is not such a record, [`TrainError::Io`].
 pub fn read_log<T: DeserializeOwned>(root: &Path, log: Log) -> Result<Vec<T>, TrainError> {
     let path = root.join(log.name());
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(TrainError::io(&path, source)),
-    };
-    text.split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'))
-        .map(|line| serde_json::from_str(line).map_err(|error| TrainError::io(&path, error.into())))
+    let text = content(&path)?;
+    whole_lines(&text)
+        .enumerate()
+        .map(|(number, line)| {
+            serde_json::from_slice(line).map_err(|error| log.damaged(&path, number, &error))
+        })
         .collect()
+}
+
+/// A file's bytes; none where there is no such file.
+pub(super) fn content(path: &Path) -> Result<Vec<u8>, TrainError> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(|source| TrainError::io(path, source)),
+    }
+}
+
+/// The lines of a log but for one that was still being written.
+pub(super) fn whole_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n')
+        .take_while(|line| line.ends_with(b"\n"))
 }
 
 /// JSON Lines for the file of this path.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use datasets::fetch::{self, Kind};
 use engine::Engine;
 
+use super::data_note::{DataNote, data_dir_of};
+use super::paths::{in_full, settle};
 use super::plan::Taken;
 use super::{Job, Journal, Progress, RunFolder, Summary, TrainError, teacher, train};
 use crate::config::{self, Config, ConfigError, Factor};
@@ -27,7 +29,7 @@ pub enum Target {
 pub struct Launch {
     /// The resolved configuration; see [`resume_config`] for a run to continue.
     pub config: Config,
-    /// A folder of data sets, before the cache folder.
+    /// A folder of data sets, before the cache folder; that of the run to continue unless given.
     pub data_dir: Option<PathBuf>,
     /// Where the run is kept.
     pub target: Target,
@@ -107,12 +109,20 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
         stop,
         mut progress,
     } = launch;
-    if let Target::New(root) = &target
-        && root.join("config.toml").exists()
-    {
-        return Err(TrainError::Exists(root.clone()));
-    }
+    let config = settle(config);
+    let data_dir = match &target {
+        Target::New(root) => {
+            RunFolder::check_free(root)?;
+            data_dir
+        }
+        Target::Resume(root) => data_dir.map_or_else(|| data_dir_of(root), |dir| Ok(Some(dir)))?,
+    };
+    let data_dir = data_dir.map(|dir| in_full(&dir));
     let dataset = data::open(&config, data_dir.as_deref())?;
+    let note = DataNote::of(&config, &dataset, data_dir.as_deref())?;
+    if let Target::Resume(root) = &target {
+        note.check(root, &config.data.dataset)?;
+    }
     let model = locate_model(&config.model)?;
     let rewards = if config.reward.share == 0.0 {
         RewardClient::new(&config.verifier)?
@@ -146,12 +156,9 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
     warn(&progress, &config, &prompts);
     let folder = match &target {
         Target::New(root) => RunFolder::create(root, &config.to_toml())?,
-        Target::Resume(root) => {
-            let folder = RunFolder::open(root)?;
-            folder.save_config(&config.to_toml())?;
-            folder
-        }
+        Target::Resume(root) => RunFolder::open(root)?,
     };
+    note.keep(&folder)?;
     let lessons = teacher::lessons(
         &config,
         policy.as_ref(),

@@ -2,12 +2,14 @@
 //!
 //! What makes a continued run equal to one never killed: weights, moments and the update count come back to the bit from the newest checkpoint;
 //! the data's order and every sample's seed are pure functions of the run's seed ([`crate::seed`]); the samples of a phase are on disk before
-//! its first update; and every file is cut back to the checkpoint before the first line is added.
+//! its first update; the tasks must be those that it began with; and every file is cut back to the checkpoint before the first line is added.
 
 pub mod alarms;
 mod board;
 mod checkpoint;
 mod course;
+mod cut;
+mod data_note;
 mod draw;
 mod error;
 mod evaluation;
@@ -17,6 +19,7 @@ mod launch;
 mod learning_rate;
 mod pace;
 mod padding;
+mod paths;
 mod plan;
 mod progress;
 pub mod record;
@@ -36,11 +39,13 @@ use crate::stop::Stop;
 
 pub use checkpoint::folder_of as checkpoint_folder;
 use course::Run;
+pub use data_note::data_dir_of;
 pub use error::TrainError;
 pub use folder::{Log, RunFolder, read_log};
 pub use journal::Journal;
 pub use launch::{Launch, Target, launch, locate_model, resume_config};
 pub use padding::Padding;
+pub use paths::in_full;
 pub use plan::{Plan, Taken, TooLarge};
 pub use progress::Progress;
 use record::EvalRecord;
@@ -106,7 +111,7 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
     let ended = ended?;
     saved?;
     if ended == Ended::Finished {
-        store::prune(&run.job.folder, usize::MAX);
+        run.tidy()?;
     }
     Ok(Summary {
         ended,

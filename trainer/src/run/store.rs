@@ -13,7 +13,7 @@ use super::TrainError;
 use super::draw::Drawn;
 use super::folder::{RunFolder, lines, write_aside};
 use super::record::SampleRecord;
-use crate::data::{Phase, Prompt};
+use crate::data::{Phase, Prompt, Schedule};
 use crate::eval;
 use crate::rollout::{Sample, SampledGroup};
 use crate::transcript;
@@ -102,10 +102,31 @@ pub(super) fn load(
     })
 }
 
-/// Removes the phases before `first`: no checkpoint that is left needs them.
-pub(super) fn prune(run: &RunFolder, first: usize) {
+/// Whether a run can go on after `step` updates with what is on disk: in mid-phase it needs the samples of that phase.
+pub(super) fn goes_on(
+    run: &RunFolder,
+    schedule: &Schedule,
+    step: usize,
+    prompts: &[Arc<Prompt>],
+) -> Result<(), TrainError> {
+    let phase = schedule.phase(schedule.phase_of(step));
+    let done = step - phase.first_update;
+    let begun = (1..phase.updates.len()).contains(&done);
+    if begun && load(run, &phase, done, prompts).is_none() {
+        return Err(missing(run, &phase));
+    }
+    Ok(())
+}
+
+/// Removes the phases before `first`, but for those that the run would go on with from a checkpoint that is kept, after so many updates.
+pub(super) fn prune(run: &RunFolder, schedule: &Schedule, kept: &[usize], first: usize) {
+    let needed: Vec<usize> = kept
+        .iter()
+        .filter(|step| **step < schedule.updates())
+        .map(|step| schedule.phase_of(*step))
+        .collect();
     for (number, path) in numbered(&run.rollouts(), "phase-", ".json") {
-        if number < first {
+        if number < first && !needed.contains(&number) {
             // What stays is only in the way of disk space.
             let _ = std::fs::remove_file(path);
         }

@@ -1,3 +1,4 @@
+mod resuming;
 mod watching;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! `rapid-verifier score`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -43,11 +43,35 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
+/// Fails where `out` is one of the files that are read, which it would replace.
+fn check_apart(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
+    let Ok(place) = out.canonicalize() else {
+        return Ok(());
+    };
+    match read
+        .iter()
+        .find(|(_, path)| path.canonicalize().is_ok_and(|other| other == place))
+    {
+        Some((flag, _)) => Err(Usage(format!(
+            "--out {} is the file of {flag}, which it would replace; name another file",
+            out.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.k.contains(&0) {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
     }
     if let Some(path) = &args.out {
+        check_apart(
+            path,
+            &[
+                ("--samples", args.samples.as_path()),
+                ("--dataset", Path::new(&args.dataset)),
+            ],
+        )?;
         check_place(path)?;
     }
     let mut config = args.config.resolve()?;

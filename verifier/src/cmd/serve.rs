@@ -1,6 +1,6 @@
 //! `rapid-verifier serve`.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,10 +28,10 @@ memory_mib, processes, uses}")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:8700]
-    #[arg(long, value_name = "ADDR")]
+    /// IP address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8700]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<SocketAddr>,
-    /// File whose first line is the token that clients must send
+    /// File whose first line is the token that clients must send; the environment's RAPID_VERIFIER_TOKEN may hold the token itself instead
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The token that clients must send, where there is no file
@@ -43,7 +43,7 @@ pub(crate) struct Args {
         value_name = "TOKEN"
     )]
     token: Option<String>,
-    /// Graders without which /readyz does not answer 200
+    /// Graders without which /readyz does not answer 200: math, code, lean
     #[arg(long, value_delimiter = ',', value_name = "GRADERS")]
     require: Vec<String>,
     /// Stop when stdin ends: for a program that starts a verifier and takes it along, however it ends itself
@@ -78,19 +78,51 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     tracing::info!("data sets: {}", names.join(", "));
     let open = prepare::apart(&config, open);
     let until_stdin_ends = args.until_stdin_ends;
-    tokio::runtime::Runtime::new().context("the async runtime could not be started")?.block_on(async {
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}: another program may hold the port; --listen 127.0.0.1:0 takes a free one", config.listen))?;
-        let address = listener.local_addr().context("the listening address is not known")?;
-        service.prepare_beside(open).context("no thread to prepare the graders in")?;
-        // The one line of stdout: scripts read the port from it.
-        println!("listening on http://{address}");
-        std::io::stdout().flush().ok();
-        axum::serve(listener, app(service)).with_graceful_shutdown(asked_to_stop(until_stdin_ends)).await.context("the server stopped")?;
-        tracing::info!("stopped: every request that was begun has its answer");
-        Ok(ExitCode::SUCCESS)
+    tokio::runtime::Runtime::new()
+        .context("the async runtime could not be started")?
+        .block_on(async {
+            let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+                let what = format!("cannot listen on {}: {}", config.listen, hint(error.kind()));
+                anyhow::Error::new(error).context(what)
+            })?;
+            let address = listener
+                .local_addr()
+                .context("the listening address is not known")?;
+            service
+                .prepare_beside(open)
+                .context("no thread to prepare the graders in")?;
+            // The one line of stdout: scripts read the port from it.
+            println!("listening on http://{address}");
+            std::io::stdout().flush().ok();
+            axum::serve(listener, app(service))
+                .with_graceful_shutdown(asked_to_stop(until_stdin_ends))
+                .await
+                .context("the server stopped")?;
+            tracing::info!("stopped: every request that was begun has its answer");
+            Ok(ExitCode::SUCCESS)
+        })
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "an IP address and a port are wanted, as in 127.0.0.1:8700 or [::1]:8700; names such as localhost are not looked up".to_owned()
     })
+}
+
+/// What to do where an address cannot be listened on.
+fn hint(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::AddrInUse => {
+            "another program holds the port; --listen 127.0.0.1:0 takes a free one"
+        }
+        ErrorKind::PermissionDenied => {
+            "this user may not have the port; those from 1024 on are for everyone"
+        }
+        ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; 127.0.0.1 is its own, 0.0.0.0 every one that it has"
+        }
+        _ => "--listen 127.0.0.1:0 takes a free port",
+    }
 }
 
 /// Returns at the first SIGTERM or Ctrl-C, or, where that is asked for, at the end of stdin. The second Ctrl-C ends the process without
@@ -133,4 +165,22 @@ async fn stdin_ended() {
         let _ = ended.send(());
     });
     let _ = told.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_an_ip_and_a_port() {
+        for good in ["127.0.0.1:8700", "[::1]:0"] {
+            assert!(address(good).is_ok(), "{good}");
+        }
+        for bad in ["localhost:8700", "127.0.0.1", "8700", ""] {
+            assert!(
+                address(bad).unwrap_err().contains("127.0.0.1:8700"),
+                "{bad}"
+            );
+        }
+    }
 }

@@ -1,64 +1,157 @@
-//! The keys of the configuration, and what is said of others.
+//! The keys of the configuration, what each takes, and what is said of others.
+
+use std::net::SocketAddr;
 
 use toml::{Table, Value};
 
 use super::ConfigError;
 use crate::registry::nearest;
 
+/// What a key takes.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Text,
+    Texts,
+    /// Texts by name.
+    Variables,
+    Flag,
+    /// A whole number up to this one.
+    Whole(i64),
+    Number,
+    Address,
+    OneOf(&'static [&'static str]),
+}
+
+const WHOLE: Kind = Kind::Whole(i64::MAX);
+
+impl Kind {
+    fn takes(self, value: &Value) -> bool {
+        match self {
+            Kind::Text => value.is_str(),
+            Kind::Texts => value
+                .as_array()
+                .is_some_and(|list| list.iter().all(Value::is_str)),
+            Kind::Variables => value
+                .as_table()
+                .is_some_and(|table| table.iter().all(|(_, value)| value.is_str())),
+            Kind::Flag => value.is_bool(),
+            Kind::Whole(most) => value
+                .as_integer()
+                .is_some_and(|number| (0..=most).contains(&number)),
+            Kind::Number => value.is_integer() || value.is_float(),
+            Kind::Address => value
+                .as_str()
+                .is_some_and(|text| text.parse::<SocketAddr>().is_ok()),
+            Kind::OneOf(names) => value.as_str().is_some_and(|text| names.contains(&text)),
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Kind::Text => "a text, as in \"…\"".to_owned(),
+            Kind::Texts => "a list of texts, as in [\"…\"]".to_owned(),
+            Kind::Variables => "texts by name, as in { NAME = \"…\" }".to_owned(),
+            Kind::Flag => "true or false".to_owned(),
+            Kind::Whole(most) => format!("a whole number, 0 to {most}"),
+            Kind::Number => "a number".to_owned(),
+            Kind::Address => "an IP address and a port, as in 127.0.0.1:8700".to_owned(),
+            Kind::OneOf(names) => format!("one of `{}`", names.join("`, `")),
+        }
+    }
+
+    /// What is wrong with a value that it does not take.
+    fn fault(self, value: &Value) -> String {
+        let given = match value {
+            Value::Table(_) => "a section".to_owned(),
+            other => other.to_string(),
+        };
+        let near = match (self, value) {
+            (Kind::OneOf(names), Value::String(text)) => nearest(text, names.iter().copied()),
+            _ => None,
+        };
+        let near = near
+            .map(|near| format!(" (did you mean `{near}`?)"))
+            .unwrap_or_default();
+        format!("takes {}, not {given}{near}", self.words())
+    }
+}
+
 /// Every key, as `--set` writes it.
-const KEYS: [&str; 40] = [
-    "listen",
-    "data_dir",
-    "datasets",
-    "workers",
-    "require",
-    "token_file",
-    "limits.body_bytes",
-    "limits.items",
-    "limits.queue",
-    "cache.dir",
-    "cache.disk",
-    "cache.memory_bytes",
-    "cache.expected_bytes",
-    "math.extraction",
-    "math.policy",
-    "code.sandbox",
-    "code.dir",
-    "code.fuel",
-    "code.memory_bytes",
-    "code.value_bytes",
-    "code.backstop_seconds",
-    "docker.host",
-    "docker.image",
-    "docker.runtime",
-    "docker.containers",
-    "lean.project",
-    "lean.backend",
-    "lean.command",
-    "lean.env",
-    "lean.dir",
-    "lean.revision",
-    "lean.headers",
-    "lean.axioms",
-    "lean.checker",
-    "lean.jail",
-    "lean.seconds",
-    "lean.start_seconds",
-    "lean.memory_mib",
-    "lean.processes",
-    "lean.uses",
+const KEYS: &[(&str, Kind)] = &[
+    ("listen", Kind::Address),
+    ("data_dir", Kind::Text),
+    ("datasets", Kind::Texts),
+    ("workers", WHOLE),
+    ("require", Kind::Texts),
+    ("token_file", Kind::Text),
+    ("limits.body_bytes", WHOLE),
+    ("limits.items", WHOLE),
+    ("limits.queue", WHOLE),
+    ("cache.dir", Kind::Text),
+    ("cache.disk", Kind::Flag),
+    ("cache.memory_bytes", WHOLE),
+    ("cache.expected_bytes", WHOLE),
+    ("math.extraction", Kind::OneOf(&["boxed", "any"])),
+    (
+        "math.policy",
+        Kind::OneOf(&["strict", "standard", "lenient"]),
+    ),
+    ("code.sandbox", Kind::OneOf(&["wasm", "docker", "none"])),
+    ("code.dir", Kind::Text),
+    ("code.fuel", WHOLE),
+    ("code.memory_bytes", WHOLE),
+    ("code.value_bytes", WHOLE),
+    ("code.backstop_seconds", Kind::Number),
+    ("docker.host", Kind::Text),
+    ("docker.image", Kind::Text),
+    ("docker.runtime", Kind::Text),
+    ("docker.containers", WHOLE),
+    ("lean.project", Kind::Text),
+    (
+        "lean.backend",
+        Kind::OneOf(&["auto", "repl", "plain", "none"]),
+    ),
+    ("lean.command", Kind::Texts),
+    ("lean.env", Kind::Variables),
+    ("lean.dir", Kind::Text),
+    ("lean.revision", Kind::Text),
+    ("lean.headers", Kind::Texts),
+    ("lean.axioms", Kind::OneOf(&["printed", "scanned"])),
+    ("lean.checker", Kind::Texts),
+    ("lean.jail", Kind::OneOf(&["auto", "bubblewrap", "none"])),
+    ("lean.seconds", WHOLE),
+    ("lean.start_seconds", WHOLE),
+    ("lean.memory_mib", WHOLE),
+    ("lean.processes", WHOLE),
+    ("lean.uses", Kind::Whole(u32::MAX as i64)),
 ];
 
+fn names() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().map(|(name, _)| *name)
+}
+
+/// Refuses unknown keys, and values of another kind than the key takes.
 pub(super) fn check_keys(table: &Table, prefix: &str, place: &str) -> Result<(), ConfigError> {
     for (key, value) in table {
         let key = format!("{prefix}{key}");
         let inside = format!("{key}.");
-        match value {
-            Value::Table(table) if KEYS.iter().any(|known| known.starts_with(&inside)) => {
-                check_keys(table, &inside, place)?;
+        let fault = |reason: String| ConfigError::Kind {
+            place: place.to_owned(),
+            key: key.clone(),
+            reason,
+        };
+        let first = names().find(|known| known.starts_with(&inside));
+        let known = KEYS.iter().find(|(known, _)| *known == key);
+        match (value, first, known) {
+            (Value::Table(table), Some(_), _) => check_keys(table, &inside, place)?,
+            (_, Some(first), _) => {
+                return Err(fault(format!(
+                    "is a section: give one of its keys, such as `{first}`"
+                )));
             }
-            _ if KEYS.contains(&key.as_str()) => {}
-            _ => {
+            (value, None, Some((_, kind))) if kind.takes(value) => {}
+            (value, None, Some((_, kind))) => return Err(fault(kind.fault(value))),
+            (_, None, None) => {
                 return Err(ConfigError::UnknownKey {
                     place: place.to_owned(),
                     near: nearest_key(&key),
@@ -72,14 +165,11 @@ pub(super) fn check_keys(table: &Table, prefix: &str, place: &str) -> Result<(),
 
 /// The key most like it; a key that lacks its section counts as like that key.
 fn nearest_key(key: &str) -> Option<&'static str> {
-    let lacks_section = KEYS
-        .into_iter()
-        .find(|known| known.rsplit('.').next() == Some(key));
-    let sections = KEYS
-        .into_iter()
+    let lacks_section = names().find(|known| known.rsplit('.').next() == Some(key));
+    let sections = names()
         .filter_map(|known| known.split_once('.'))
         .map(|(section, _)| section);
-    lacks_section.or_else(|| nearest(key, KEYS.into_iter().chain(sections)))
+    lacks_section.or_else(|| nearest(key, names().chain(sections)))
 }
 
 pub(super) fn parse_value(text: &str) -> Value {
@@ -135,9 +225,60 @@ mod tests {
         config.lean.dir = Some("d".into());
         let mut found = Vec::new();
         keys(&Table::try_from(config).unwrap(), "", &mut found);
-        let mut known = KEYS.map(str::to_owned).to_vec();
+        let mut known: Vec<String> = names().map(str::to_owned).collect();
         found.sort();
         known.sort();
         assert_eq!(found, known);
+    }
+
+    fn set(setting: &str) -> Result<Config, ConfigError> {
+        Config::load(None, &[setting.to_owned()])
+    }
+
+    #[test]
+    fn every_name_of_a_choice_is_one() {
+        for (key, kind) in KEYS {
+            if let Kind::OneOf(names) = kind {
+                for name in *names {
+                    assert!(set(&format!("{key}={name}")).is_ok(), "{key}={name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_refused_with_what_the_key_takes() {
+        for (setting, says) in [
+            (
+                "limits.items=abc",
+                "--set: `limits.items` takes a whole number, 0 to 9223372036854775807, not \"abc\"",
+            ),
+            (
+                "limits.items=-1",
+                "a whole number, 0 to 9223372036854775807, not -1",
+            ),
+            ("code.fuel=99999999999999999999", "a whole number, 0 to"),
+            ("lean.uses=4294967296", "a whole number, 0 to 4294967295"),
+            (
+                "code.sandbox=dockr",
+                "takes one of `wasm`, `docker`, `none`, not \"dockr\" (did you mean `docker`?)",
+            ),
+            ("cache.disk=yes", "takes true or false"),
+            ("datasets=math", "takes a list of texts"),
+            ("lean.env=x", "takes texts by name"),
+            ("docker.image=1", "takes a text"),
+            ("code.backstop_seconds=long", "takes a number"),
+            ("listen=localhost:8700", "takes an IP address and a port"),
+            ("workers.x=1", "`workers` takes a whole number"),
+            (
+                "limits=3",
+                "`limits` is a section: give one of its keys, such as `limits.body_bytes`",
+            ),
+        ] {
+            let error = set(setting).unwrap_err().to_string();
+            assert!(error.contains(says), "{says} in {error}");
+        }
+        assert!(set("code.backstop_seconds=5").is_ok());
+        assert!(set("lean.env={ A = \"b\" }").is_ok());
     }
 }

@@ -7,11 +7,13 @@
 //!
 //! The program never sees an expected value, and nothing that it prints or exits with decides anything.
 
+mod blame;
 mod brief;
 mod compare;
 mod equality;
 mod expected;
 mod extract;
+mod name;
 mod oracle;
 mod program;
 mod suite;
@@ -33,9 +35,10 @@ use tally::{Fault, Tally};
 
 pub use compare::passes;
 pub use extract::extract;
+pub use name::why_no_name;
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-3";
+pub const VERSION: &str = "code-4";
 
 /// Fuel a second that even a slow machine burns; the backstop is set by it.
 const SLOW_FUEL_PER_SECOND: f64 = 1e9;
@@ -157,6 +160,10 @@ impl CodeGrader {
         task: &CodeTask,
         source: &str,
     ) -> Result<Grading, Box<Grading>> {
+        if let Some(reason) = why_no_name(&task.entry_point) {
+            let reason = format!("the task's entry point cannot be defined: {reason}");
+            return Err(Box::new(Grading::unavailable(&reason, false)));
+        }
         if task.tests.is_empty() && task.asserts.is_empty() {
             return Err(Box::new(Grading::unavailable(
                 "the task has neither tests nor asserts, so that nothing can tell a right program from a wrong one",
@@ -255,8 +262,14 @@ impl CodeGrader {
             .map_err(|error| failure(&error))?;
         if let Some((_, detail)) = &mut tally.failure
             && let Some(index) = detail.get("test").and_then(Json::as_u64)
-            && let Some(name) = usize::try_from(index).ok().and_then(|i| suite.names.get(i))
+            && let Ok(index) = usize::try_from(index)
+            && let Some(name) = suite.names.get(index)
         {
+            if let Some(raised) = detail.get("raised").and_then(Json::as_str)
+                && !suite.depends_on(&task.entry_point, index)
+            {
+                return Err(own_fault(name, raised));
+            }
             detail["assert"] = json!(excerpt(name));
         }
         Ok(tally)
@@ -301,10 +314,21 @@ fn failure(error: &SandboxError) -> Box<Grading> {
     ))
 }
 
+/// The verdict where a test that never asks the program raises.
+fn own_fault(name: &str, raised: &str) -> Box<Grading> {
+    Box::new(Grading::unavailable(
+        &format!(
+            "the task's own test code fails whatever the program does (`{}` raises {raised}); correct the task",
+            excerpt(name)
+        ),
+        false,
+    ))
+}
+
 /// What is wrong with `got`, the result of `call`, or `None`.
 fn fault(call: &str, expected: &str, got: &str, atol: f64, compare: Compare) -> Option<Json> {
-    // Most right results have the very encoding of the expected one; a NaN or an opaque object must not pass for itself.
-    let plain = !expected.contains("\"$float\"") && !expected.contains("\"$opaque\"");
+    // Most right results have the very encoding of the expected one; an opaque object must not pass for itself.
+    let plain = !expected.contains("\"$opaque\"");
     let same = expected == got && plain && compare != Compare::Root;
     let passed =
         same || (of_a_size(expected, got) && is_passed(call, expected, got, atol, compare));

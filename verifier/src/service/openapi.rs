@@ -9,7 +9,7 @@ pub(super) fn document() -> Json {
         "info": {
             "title": "rapid-verifier",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Decides whether completions are right: mathematics by comparison, Python in a sandbox. A reward is a pure function of task, prompt and completion.",
+            "description": "Decides whether completions are right: mathematics by comparison, Python in a sandbox, proofs by Lean. A reward is a pure function of task, prompt and completion.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" }
         },
         "paths": paths(),
@@ -74,7 +74,8 @@ fn schemas() -> Json {
         json!({ "type": "boolean" }),
         json!({ "type": "number" }),
     );
-    let value = json!({ "description": "A Python value. What JSON lacks is tagged: {\"$tuple\":[…]}, {\"$set\":[…]}, {\"$frozenset\":[…]}, {\"$bytes\":\"base64\"}, {\"$complex\":[re,im]}, {\"$float\":\"nan\"|\"inf\"|\"-inf\"}, {\"$int\":\"digits\"}, {\"$dict\":[[k,v],…]}." });
+    let text = json!({ "type": "string", "minLength": 1 });
+    let value = json!({ "description": "A Python value. What JSON lacks is tagged: {\"$tuple\":[…]}, {\"$set\":[…]}, {\"$frozenset\":[…]}, {\"$bytes\":\"base64\"}, {\"$complex\":[re,im]}, {\"$float\":\"nan\"|\"inf\"|\"-inf\"}, {\"$int\":\"digits\"}, {\"$dict\":[[k,v],…]}, {\"$opaque\":\"type\"} (an object that has no encoding; it equals nothing)." });
     let reward = json!({ "type": ["number", "null"], "description": "1 or 0; null where the verdict is unavailable." });
     json!({
         "VerifyRequest": object(&["items"], json!({ "items": list(schema("Item")) })),
@@ -85,12 +86,12 @@ fn schemas() -> Json {
             "completion": string,
             "all_tests": { "type": "boolean", "default": false, "description": "Whether all tests of a code task are run, so that `passed` of `total` is the share of those that are passed. Otherwise judging ends with the first that is not, and `passed` counts those before it." }
         })),
-        "MathTask": object(&["kind", "answer"], json!({ "kind": { "const": "math" }, "answer": string })),
+        "MathTask": object(&["kind", "answer"], json!({ "kind": { "const": "math" }, "answer": text })),
         "CodeTask": object(&["kind", "entry_point"], json!({
             "kind": { "const": "code" },
-            "entry_point": string,
+            "entry_point": { "type": "string", "description": "The function that the completion must define: a name, and no keyword of Python." },
             "tests": list(object(&["args", "expected"], json!({ "args": list(value.clone()), "expected": value }))),
-            "asserts": list(string.clone())
+            "asserts": list(text)
         })),
         "LeanTask": object(&["kind", "header", "statement"], json!({ "kind": { "const": "lean" }, "header": string, "statement": string })),
         "VerifyResponse": object(&["results"], json!({ "results": list(schema("Judgement")) })),
@@ -146,6 +147,27 @@ mod tests {
         for target in found {
             let pointer = target.strip_prefix('#').unwrap();
             assert!(document.pointer(pointer).is_some(), "{target}");
+        }
+    }
+
+    #[test]
+    fn every_grader_and_every_tag_is_named() {
+        let text = document().to_string();
+        for name in ["mathematics", "Python", "Lean"] {
+            assert!(text.contains(name), "{name}");
+        }
+        for tag in [
+            "tuple",
+            "set",
+            "frozenset",
+            "bytes",
+            "complex",
+            "float",
+            "int",
+            "dict",
+            "opaque",
+        ] {
+            assert!(text.contains(&format!("${tag}")), "{tag}");
         }
     }
 

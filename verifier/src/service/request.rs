@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use verifier_api::RequestLimits;
 
 use super::{ProblemResponse, surrogates};
-use crate::grade::code::Extent;
+use crate::grade::code::{Extent, why_no_name};
 use crate::registry::{Known, Registry, nearest};
 
 /// An item with its task.
@@ -122,6 +122,12 @@ fn task(inline: Json) -> Result<TaskSpec, Fault> {
     match kind.as_str() {
         "math" => {
             let answer = fields.string("answer")?;
+            if answer.trim().is_empty() {
+                return Err(fields.fault(
+                    "answer",
+                    "it is empty, so that no completion could be right; give the right answer",
+                ));
+            }
             fields.done(&["kind", "answer"])?;
             Ok(TaskSpec::Math(MathTask { answer }))
         }
@@ -149,11 +155,8 @@ fn task(inline: Json) -> Result<TaskSpec, Fault> {
 
 fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
     let entry_point = fields.string("entry_point")?;
-    if !is_name(&entry_point) {
-        return Err((
-            "task.entry_point".to_owned(),
-            format!("`{entry_point}` is not the name of a Python function"),
-        ));
+    if let Some(reason) = why_no_name(&entry_point) {
+        return Err(("task.entry_point".to_owned(), reason));
     }
     let mut tests = Vec::new();
     for (index, test) in fields.list("tests")?.into_iter().enumerate() {
@@ -174,14 +177,13 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
     }
     let mut asserts = Vec::new();
     for (index, assert) in fields.list("asserts")?.into_iter().enumerate() {
+        let fault = |reason: &str| Err((format!("task.asserts[{index}]"), reason.to_owned()));
         match assert {
-            Json::String(assert) => asserts.push(assert),
-            _ => {
-                return Err((
-                    format!("task.asserts[{index}]"),
-                    "it must be a string of Python".to_owned(),
-                ));
+            Json::String(assert) if assert.trim().is_empty() => {
+                return fault("it is empty, and tests nothing; leave it out");
             }
+            Json::String(assert) => asserts.push(assert),
+            _ => return fault("it must be a string of Python"),
         }
     }
     if tests.is_empty() && asserts.is_empty() {
@@ -205,14 +207,6 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
 
 fn value(path: &str, json: &Json) -> Result<Value, Fault> {
     Value::from_json(json).map_err(|error| (path.to_owned(), error.to_string()))
-}
-
-fn is_name(text: &str) -> bool {
-    let mut characters = text.chars();
-    characters
-        .next()
-        .is_some_and(|first| first == '_' || first.is_alphabetic())
-        && characters.all(|c| c == '_' || c.is_alphanumeric())
 }
 
 /// The fields of an object that are not read yet, and the path that leads to it.
@@ -337,6 +331,18 @@ mod tests {
             (
                 json!({"id": "", "task": {"kind": "code", "entry_point": "f()", "asserts": ["x"]}, "prompt": "", "completion": ""}),
                 "`task.entry_point`",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "code", "entry_point": "class", "asserts": ["x"]}, "prompt": "", "completion": ""}),
+                "`task.entry_point`: `class` is a keyword of Python",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "math", "answer": " \n"}, "prompt": "", "completion": ""}),
+                "`task.answer`: it is empty",
+            ),
+            (
+                json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x", ""]}, "prompt": "", "completion": ""}),
+                "`task.asserts[1]`: it is empty",
             ),
             (
                 json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuble": []}], "expected": 1}]}, "prompt": "", "completion": ""}),

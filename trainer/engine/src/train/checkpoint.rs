@@ -3,9 +3,10 @@
 //! Everything is written beside its destination, synchronised, and renamed, so that a destination is there whole or not at all.
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
+use blake3::{Hash, Hasher, OUT_LEN};
 use serde_json::{Map, Value, json};
 
 use crate::error::EngineError;
@@ -14,7 +15,11 @@ use crate::model::{Model, Part};
 use crate::text::Text;
 
 /// What the state's file says of itself.
-const FORMAT: &str = "rapid-state-1";
+const FORMAT: &str = "rapid-state-2";
+/// What it said before it had a digest.
+const WITHOUT_DIGEST: &str = "rapid-state-1";
+/// The state's last tensor: the BLAKE3 digest of all bytes before it.
+const DIGEST: &str = "digest";
 
 /// Number format of a checkpoint's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,6 +111,7 @@ pub(crate) fn save_model(
                 &metadata,
                 &weights,
                 precision,
+                None,
                 merged,
             )
         })?;
@@ -138,21 +144,43 @@ pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
     });
     let open = aside.reopen().map_err(|e| io(file, e))?;
     let exact = |model: &mut Model, item: &Item| model.tensor(&item.name, item.part);
-    write_tensors(model, open, file, &metadata, &items, Precision::F32, exact)?;
+    write_tensors(
+        model,
+        open,
+        file,
+        &metadata,
+        &items,
+        Precision::F32,
+        Some(DIGEST),
+        exact,
+    )?;
     aside.persist(file).map_err(|e| io(file, e.error))?;
     sync_folder(&parent)
 }
 
-/// Takes up the state in `file`. The file is checked to be whole and of this model before the model is touched.
+/// Takes up the state in `file`. The file is checked to be what was written, and of this model, before the model is touched.
 pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
     let wrong = |reason: &str| EngineError::Model {
         path: file.to_owned(),
         reason: reason.to_owned(),
     };
     let mut saved = SafetensorsFile::open(file)?;
-    if saved.metadata("format") != Some(FORMAT) {
+    match saved.metadata("format") {
+        Some(FORMAT) => {}
+        Some(WITHOUT_DIGEST) => {
+            return Err(wrong(
+                "is a training state of an older version, which kept no digest of it; go on with the version that wrote it",
+            ));
+        }
+        _ => {
+            return Err(wrong(
+                "is not a training state of this version; name a file that save_state wrote",
+            ));
+        }
+    }
+    if !is_as_written(file).map_err(|e| wrong(&format!("cannot be read: {e}")))? {
         return Err(wrong(
-            "is not a training state of this version; name a file that save_state wrote",
+            "is damaged: its content is no longer what was written; go back to an earlier state",
         ));
     }
     let updates: u64 = saved
@@ -177,6 +205,17 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
     }
     model.set_updates(updates);
     Ok(())
+}
+
+/// Whether a state's file ends in the digest of what is before it.
+fn is_as_written(file: &Path) -> std::io::Result<bool> {
+    let mut file = File::open(file)?;
+    let content = file.metadata()?.len().saturating_sub(OUT_LEN as u64);
+    let mut hasher = Hasher::new();
+    hasher.update_reader(Read::take(&mut file, content))?;
+    let mut digest = [0; OUT_LEN];
+    file.read_exact(&mut digest)?;
+    Ok(hasher.finalize() == Hash::from_bytes(digest))
 }
 
 /// A tensor of a file.
@@ -211,7 +250,8 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
     items.collect()
 }
 
-/// Writes a safetensors file tensor by tensor, so that only one of them is in memory besides the model. `path` is what errors name.
+/// Writes a safetensors file tensor by tensor, so that only one of them is in memory besides the model, and behind them, where `digest` names it, the digest of all
+/// before. `path` is what errors name.
 fn write_tensors(
     model: &mut Model,
     file: File,
@@ -219,6 +259,7 @@ fn write_tensors(
     metadata: &Value,
     items: &[Item],
     precision: Precision,
+    digest: Option<&str>,
     read: impl Fn(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
 ) -> Result<(), EngineError> {
     let (dtype, size) = precision.safetensors();
@@ -233,13 +274,26 @@ fn write_tensors(
         );
         offset = end;
     }
+    if let Some(name) = digest {
+        let end = offset + OUT_LEN as u64;
+        header.insert(
+            name.to_owned(),
+            json!({"dtype": "U8", "shape": [OUT_LEN], "data_offsets": [offset, end]}),
+        );
+    }
     let mut header = Value::Object(header).to_string();
     // Tensors begin at a multiple of 8 bytes.
     while !header.len().is_multiple_of(8) {
         header.push(' ');
     }
     let mut out = BufWriter::with_capacity(1 << 20, file);
-    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(|e| io(path, e));
+    let mut hasher = digest.map(|_| Hasher::new());
+    let mut put = |bytes: &[u8]| {
+        if let Some(hasher) = &mut hasher {
+            hasher.update(bytes);
+        }
+        out.write_all(bytes).map_err(|e| io(path, e))
+    };
     put(&(header.len() as u64).to_le_bytes())?;
     put(header.as_bytes())?;
     for item in items {
@@ -254,6 +308,10 @@ fn write_tensors(
             };
             put(&bytes)?;
         }
+    }
+    if let Some(hasher) = hasher {
+        let digest = hasher.finalize();
+        out.write_all(digest.as_bytes()).map_err(|e| io(path, e))?;
     }
     let file = out.into_inner().map_err(|e| io(path, e.into_error()))?;
     file.sync_all().map_err(|e| io(path, e))

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use datasets::fetch::{self, Kind};
-use verifier_api::{Client, GraderState};
+use verifier_api::{Client, ClientError, GraderState};
 
 use super::Check;
 use crate::cmd::verifier_process::VerifierProcess;
@@ -98,6 +98,11 @@ pub(super) async fn verifier(url: &str) -> Vec<Check> {
                 info.datasets.len()
             ),
         ),
+        Err(error) if asks_for_token(&error) => Check::fail(
+            "verifier",
+            error.to_string(),
+            "set RAPID_VERIFIER_TOKEN to the token that it was started with",
+        ),
         Err(error) => Check::warn(
             "verifier",
             error.to_string(),
@@ -121,4 +126,8 @@ pub(super) async fn verifier(url: &str) -> Vec<Check> {
         });
     }
     checks
+}
+
+fn asks_for_token(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused { problem, .. } if problem.status == 401)
 }

@@ -6,20 +6,24 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use engine::{Engine, Sampling};
 use indicatif::ProgressBar;
-use trainer::config;
+use trainer::config::{self, MOST_COMPLETIONS, MOST_SAMPLES, MOST_TOKENS};
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
 use trainer::rollout::{self, Drawing, Query, RolloutError, SampledGroup, Tally};
 use trainer::stop::Stop;
 use trainer::study::{self, Behaviour, Plan, Sampled, Study, StudyError, Toy};
 
-use crate::cmd::args::{DeviceArgs, PromptArgs, open_model, positive, temperature};
+use crate::cmd::args::{DeviceArgs, PromptArgs, open_dataset, open_model, temperature, up_to};
 use crate::cmd::bar::bar;
 use crate::cmd::eval::{Part, asked};
 use crate::cmd::{Interrupted, Usage, block_on, print};
 
 /// Fewest groups from which bias and its error can be estimated.
 const FEWEST: usize = 4;
+/// Most groups: more would take years to draw.
+const MOST_GROUPS: usize = 1_000_000;
+/// Most numbers of a sketch: the inner products are off by about a thousandth then.
+const MOST_SKETCHED: usize = 1 << 20;
 
 /// Measure what the off-policy estimators do: bias, direction, variance, effective sample size
 ///
@@ -57,16 +61,16 @@ pub(crate) struct Args {
     #[command(flatten)]
     prompt: PromptArgs,
     /// Groups that each behaviour policy draws: sixteen of each prompt, so that this divided by sixteen is the number of prompts
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = up_to(MOST_GROUPS))]
     groups: usize,
     /// Completions a group
     #[arg(long, value_name = "G", default_value_t = 4, value_parser = group_size)]
     group_size: usize,
     /// Completions of the policy itself that its gradient is taken from, at least
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = up_to(MOST_COMPLETIONS))]
     reference: usize,
     /// Most tokens of a completion, the end token included
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = up_to(MOST_TOKENS))]
     max_tokens: usize,
     /// Sampling temperature, as in training
     #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero)]
@@ -82,23 +86,22 @@ pub(crate) struct Args {
 }
 
 fn group_size(text: &str) -> Result<usize, String> {
-    positive(text).ok().filter(|size| *size > 1).ok_or_else(|| {
-        "give a whole number from 2 on; one completion has no others to compare with".to_owned()
+    up_to(MOST_SAMPLES)(text).ok().filter(|size| *size > 1).ok_or_else(|| {
+        format!("give a whole number from 2 to {MOST_SAMPLES}; one completion has no others to compare with")
     })
 }
 
 fn sketch_size(text: &str) -> Result<usize, String> {
-    positive(text)
+    up_to(MOST_SKETCHED)(text)
         .ok()
         .filter(|size| *size >= 64)
-        .ok_or_else(|| "give a whole number from 64 on".to_owned())
+        .ok_or_else(|| format!("give a whole number from 64 to {MOST_SKETCHED}"))
 }
 
 fn above_zero(text: &str) -> Result<f32, String> {
-    temperature(text)
-        .ok()
-        .filter(|t| *t > 0.0)
-        .ok_or_else(|| "give a number above 0: at 0 there is nothing to sample".to_owned())
+    temperature(text).ok().filter(|t| *t > 0.0).ok_or_else(|| {
+        "give a number above 0, up to 100: at 0 there is nothing to sample".to_owned()
+    })
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -106,6 +109,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Err(Usage(format!(
             "--groups {} is too few to tell a bias from noise; give at least {FEWEST}, and hundreds for a result",
             args.groups
+        ))
+        .into());
+    }
+    if args.groups.saturating_mul(args.group_size) > MOST_COMPLETIONS {
+        return Err(Usage(format!(
+            "--groups {} of --group-size {} are more than {MOST_COMPLETIONS} completions; give less of one of them",
+            args.groups, args.group_size
         ))
         .into());
     }
@@ -135,7 +145,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
         ..config::Verifier::default()
     };
     let rewards = RewardClient::new(&settings)?;
-    let dataset = datasets::open(name, args.data_dir.as_deref())?;
+    let dataset = open_dataset(name, args.data_dir.as_deref())?;
     rewards.start(name, &dataset).await?;
     let stop = Stop::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;

@@ -4,9 +4,11 @@
 //! the record's, or 1e-6 where that is 0 and the expected value is a float, or a list or tuple of nothing but floats. Sets, "not None" and the
 //! few tasks with a rule of their own (`oracle`) are told apart by the task.
 //!
-//! Three things differ. `allclose` broadcasts, so that there `[[1.0], [2.0]]` is close to `[[1.0, 1.0], [2.0, 2.0]]`; here the shapes must be the
+//! Four things differ. `allclose` broadcasts, so that there `[[1.0], [2.0]]` is close to `[[1.0, 1.0], [2.0, 2.0]]`; here the shapes must be the
 //! same. There the tolerance of a float stays for all later tests of the task; here each test has its own. And a numpy scalar is of
-//! another type than Python's there; here it is the number that it holds.
+//! another type than Python's there; here it is the number that it holds. And where the expected value is, or holds, a NaN, no program passes
+//! there, since a NaN is neither equal nor close to itself; here a NaN passes for a NaN (`allclose`'s `equal_nan`), and for nothing else: a
+//! test that no program can pass teaches nothing.
 
 use datasets::{Compare, Value};
 use num_traits::ToPrimitive as _;
@@ -107,11 +109,12 @@ fn number(value: &Value) -> Option<(f64, f64)> {
     }
 }
 
-/// |got − expected| ≤ atol + rtol·|expected|, or equal infinities.
+/// |got − expected| ≤ atol + rtol·|expected|, or equal infinities, or NaN both.
 fn close_numbers(got: (f64, f64), expected: (f64, f64), atol: f64) -> bool {
     let size = |(re, im): (f64, f64)| re.hypot(im);
     let finite = expected.0.is_finite() && expected.1.is_finite();
-    got == expected
+    let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
+    (same(got.0, expected.0) && same(got.1, expected.1))
         || (finite
             && size((got.0 - expected.0, got.1 - expected.1)) <= atol + RELATIVE * size(expected))
 }
@@ -178,12 +181,18 @@ mod tests {
     }
 
     #[test]
-    fn infinities_are_close_to_themselves_and_nan_to_nothing() {
+    fn infinities_and_nan_are_close_to_themselves_alone() {
         assert!(same("inf", "inf"));
         assert!(!same("inf", "-inf"));
         assert!(!same("inf", "1e308"));
         assert!(!same("1.0", "inf"));
-        assert!(!same("nan", "nan"));
+        assert!(same("nan", "nan"));
+        assert!(same("[nan, 0.1]", "[nan, 0.1000000001]"));
+        for got in ["0.0", "inf", "None", "'nan'", "[nan]"] {
+            assert!(!same("nan", got), "{got}");
+            assert!(!same(got, "nan"), "{got}");
+        }
+        assert!(!check("1.0", "nan", 1e-4, Compare::Equal));
         assert!(check(
             "complex(1, 2)",
             "complex(1.000001, 2)",

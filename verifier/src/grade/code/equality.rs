@@ -7,7 +7,7 @@ use num_bigint::BigInt;
 use num_traits::FromPrimitive as _;
 
 /// Whether Python holds `a == b`, for two objects made apart from each other: `1 == 1.0 == True`, a list is no tuple, sets and
-/// dicts have no order, and nothing that holds a NaN equals anything.
+/// dicts have no order. One thing differs: a NaN equals a NaN, as the author of a task who expects one means it (see `compare`).
 #[must_use]
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -57,7 +57,7 @@ fn equal_dicts(a: &[(Value, Value)], b: &[(Value, Value)]) -> bool {
         })
 }
 
-/// A value in the form in which Python's equality is Rust's. Values that equal nothing (NaN, opaque objects) and values
+/// A value in the form in which Python's equality is Rust's. Values that equal nothing (opaque objects) and values
 /// that cannot be hashed (lists, dicts) have none; neither can share an element of two sets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Hashed {
@@ -75,13 +75,13 @@ pub(super) enum Hashed {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Real {
     Integer(BigInt),
-    /// The bits of a float that is no integer: a fraction or an infinity.
+    /// The bits of a float that is no integer: a fraction, an infinity, or the one NaN.
     Other(u64),
 }
 
 fn real(x: f64) -> Option<Real> {
     if x.is_nan() {
-        None
+        Some(Real::Other(f64::NAN.to_bits()))
     } else if x.fract() == 0.0 {
         // The fractional part of an infinity is NaN, so that x is finite here.
         BigInt::from_f64(x).map(Real::Integer)
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_as_python_says() {
+    fn equal_as_python_says_but_for_nan() {
         for (a, b) in [
             ("1", "1.0"),
             ("1", "True"),
@@ -135,6 +135,10 @@ mod tests {
             ("{1: 'x'}", "{True: 'x'}"),
             ("{(1, 2)}", "{(1.0, 2)}"),
             ("inf", "inf"),
+            ("nan", "nan"),
+            ("[nan, 1]", "[nan, 1.0]"),
+            ("{nan}", "{nan}"),
+            ("{'a': nan}", "{'a': nan}"),
             ("100000000000000000000", "1e20"),
             ("None", "None"),
             ("b'x'", "b'x'"),
@@ -152,9 +156,11 @@ mod tests {
             ("[1]", "{1}"),
             ("'1'", "1"),
             ("'a'", "b'a'"),
-            ("nan", "nan"),
-            ("[nan]", "[nan]"),
-            ("{nan}", "{nan}"),
+            ("nan", "0.0"),
+            ("nan", "inf"),
+            ("nan", "None"),
+            ("nan", "'nan'"),
+            ("[nan]", "[nan, nan]"),
             ("None", "False"),
             ("''", "None"),
             ("[]", "None"),

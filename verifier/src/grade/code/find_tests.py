@@ -5,7 +5,11 @@ import ast
 
 def find(code, entry_point):
     """The code without its own calls of the tests, and a `[statement, name]` for each test; none where the code itself is the test."""
-    body = ast.parse(code).body
+    tree = ast.parse(code)
+    compile(tree, "<tests>", "exec")  # Some faults only the compiler finds: a `return` outside a function.
+    body = tree.body
+    if not body:
+        raise ValueError("it holds no statement")
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
     tests, calls = [], []
     for node in body:

@@ -2,7 +2,7 @@
 //!
 //! A text that defines tests (`unittest.TestCase` classes, `test_…` functions, HumanEval's `check(candidate)`) is loaded once, and each of its
 //! tests is run by a statement of its own; any other text is a test by itself. Which tests there are is read from the text in the
-//! sandbox, by Python's own parser; nothing of it is run for that.
+//! sandbox, by Python's own parser; nothing of it is run for that. A text that is no Python, or nothing but comments, is the task's fault and no program's.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +11,7 @@ use datasets::{CodeTask, Value};
 use sandboxes::{Call, Limits, Program, Sandbox, SandboxError};
 use serde_json::json;
 
+use super::blame;
 use crate::cache::{Key, KeyWriter, Lru};
 use crate::grade::excerpt;
 
@@ -30,6 +31,15 @@ pub(super) struct Suite {
     pub names: Vec<String>,
 }
 
+impl Suite {
+    /// Whether the test of that number can depend on what the program does.
+    pub(super) fn depends_on(&self, entry_point: &str, index: usize) -> bool {
+        let run = self.tests.iter().take(index + 1);
+        let texts = std::iter::once(&self.prelude).chain(run);
+        blame::depends(entry_point, texts.map(String::as_str))
+    }
+}
+
 /// Suites by task, so that each is read once.
 pub(super) struct Suites(Mutex<Lru<Arc<Suite>>>);
 
@@ -41,16 +51,13 @@ impl Suites {
     /// The suite of `task`'s test code.
     ///
     /// # Errors
-    /// As [`Sandbox::run`], and [`SandboxError::Unusable`] where the code is no Python.
+    /// As [`Sandbox::run`], and [`SandboxError::Unusable`] where the code is no Python, or none at all.
     pub(super) fn of(
         &self,
         sandbox: &dyn Sandbox,
         task: &CodeTask,
         limits: &Limits,
     ) -> Result<Arc<Suite>, SandboxError> {
-        if !task.asserts.iter().any(|text| may_define_tests(text)) {
-            return Ok(Arc::new(plain(task)));
-        }
         let key = key(task);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = lock().get(&key) {
@@ -71,20 +78,6 @@ fn key(task: &CodeTask) -> Key {
         .fields(task.imports.iter())
         .fields(task.asserts.iter())
         .finish()
-}
-
-/// Whether it is worth a look; what has none of these words defines no tests.
-fn may_define_tests(text: &str) -> bool {
-    text.contains("TestCase") || text.contains("def check") || text.contains("def test")
-}
-
-/// Each text is a test.
-fn plain(task: &CodeTask) -> Suite {
-    Suite {
-        prelude: task.imports.join("\n"),
-        tests: task.asserts.clone(),
-        names: task.asserts.clone(),
-    }
 }
 
 fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite, SandboxError> {

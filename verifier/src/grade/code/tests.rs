@@ -8,6 +8,7 @@ use super::*;
 use crate::scripted::{Scripted, completed, ended};
 
 mod brief;
+mod faulty;
 
 /// `f(n) == 2 * n` for 1, 2 and 3.
 fn task(canonical: Option<&str>) -> CodeTask {
@@ -153,8 +154,12 @@ fn an_exception_or_a_value_too_large_is_a_failed_test() {
 }
 
 #[test]
-fn a_value_that_says_it_is_opaque_or_no_number_equals_nothing_even_itself() {
-    for value in [r#"{"$opaque":"Thing"}"#, r#"{"$float":"nan"}"#] {
+fn an_opaque_value_equals_nothing_even_itself_and_a_nan_a_nan() {
+    for (value, verdict) in [
+        (r#"{"$opaque":"Thing"}"#, Verdict::Incorrect),
+        (r#"[{"$opaque":"Thing"}]"#, Verdict::Incorrect),
+        (r#"{"$float":"nan"}"#, Verdict::Correct),
+    ] {
         let (grader, _) = grader(Scripted::new(move |_, calls, _| {
             Ok(completed(
                 calls
@@ -167,7 +172,7 @@ fn a_value_that_says_it_is_opaque_or_no_number_equals_nothing_even_itself() {
             grader
                 .grade(&task(Some("the same")), "x = 1", Extent::All)
                 .verdict,
-            Verdict::Incorrect,
+            verdict,
             "{value}"
         );
     }
@@ -338,7 +343,8 @@ fn judging_may_end_with_the_first_failure() {
         (wrong.detail["test"].as_u64(), wrong.detail["got"].as_str()),
         (Some(0), Some("1"))
     );
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
+    // The program, and the asserts' reading.
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
     let right = grader.grade(&task, "right", Extent::UntilFailure);
     assert_eq!(
         (right.verdict, right.passed, right.total),
@@ -475,10 +481,10 @@ fn test_code_that_defines_tests_is_one_test_for_each() {
                 [r#"["def check(c): pass","f"]"#, r#"["assert f(1)","f"]"#]
             );
             let none = Call::Returned(r#"["assert f(1)",[]]"#.to_owned());
-            let found = r#"["def check(c): pass",[["check(f)","check(f)"],["g()","g()"]]]"#;
+            let found = r#"["def check(c): pass",[["check(f)","check(f)"],["g(f)","g(f)"]]]"#;
             return Ok(completed(vec![Call::Returned(found.to_owned()), none]));
         }
-        assert_eq!(calls, ["check(f)", "g()", "assert f(1)"]);
+        assert_eq!(calls, ["check(f)", "g(f)", "assert f(1)"]);
         let raised = Call::Raised {
             kind: "AssertionError".to_owned(),
             message: String::new(),
@@ -497,7 +503,7 @@ fn test_code_that_defines_tests_is_one_test_for_each() {
             (grading.verdict, grading.passed, grading.total),
             (Verdict::Incorrect, Some(2), Some(3))
         );
-        assert_eq!(grading.detail["assert"].as_str(), Some("g()"));
+        assert_eq!(grading.detail["assert"].as_str(), Some("g(f)"));
     }
     assert_eq!(
         sandbox.runs.load(Ordering::SeqCst),

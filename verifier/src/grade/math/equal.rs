@@ -3,8 +3,8 @@
 use super::Policy;
 use super::finished::finished;
 use super::lex::tokens;
-use super::parse::{Commas, parse};
-use super::same;
+use super::parse::{Commas, parse, parse_lettered};
+use super::same::{names_unit, same};
 use super::seed::seed;
 use super::strict;
 use super::syntax::Expr;
@@ -12,6 +12,8 @@ use super::value::Judge;
 
 /// Longer answers are compared as text alone, in bytes.
 const MAX_LENGTH: usize = 4096;
+/// Longest number with a letter for its unit, in bytes.
+const MAX_LETTERED: usize = 64;
 
 /// Why two answers were held equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub struct Answer<'a> {
     text: &'a str,
     /// Its trees, one for each way to read a comma between digits.
     readings: Vec<Expr>,
+    /// Its tree where it is a number, a space and a letter that may be a unit: 0.1 m.
+    lettered: Option<Expr>,
 }
 
 impl<'a> Answer<'a> {
@@ -90,6 +94,7 @@ impl<'a> Answer<'a> {
         Self {
             text,
             readings: readings(text),
+            lettered: lettered(text),
         }
     }
 
@@ -109,7 +114,7 @@ pub fn compare(right: &str, given: &str, policy: Policy) -> Comparison {
 /// As [`compare`], of answers that have been read.
 #[must_use]
 pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> Comparison {
-    let (readings, others) = (&right.readings, &given.readings);
+    let pairs = pairs(right, given);
     let (right, given) = (right.text, given.text);
     if policy == Policy::Strict {
         let same = strict::same(right, given);
@@ -123,18 +128,33 @@ pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> C
         return Comparison::Same(Rule::Text);
     }
     let judge = Judge::new(seed(right, given));
-    for right in readings {
-        for given in others {
-            let Some(rule) = same::same(&judge, right, given) else {
-                continue;
-            };
-            if policy == Policy::Standard && !finished(rule, right, given) {
-                return Comparison::Unfinished(rule);
-            }
-            return Comparison::Same(rule);
+    for (right, given) in pairs {
+        let Some(rule) = same(&judge, right, given) else {
+            continue;
+        };
+        if policy == Policy::Standard && !finished(rule, right, given) {
+            return Comparison::Unfinished(rule);
         }
+        return Comparison::Same(rule);
     }
     Comparison::Different
+}
+
+/// The trees to compare. A letter counts as a unit only beside an answer that names its unit in `\text` or in more letters: by itself, 10 m may be ten times m.
+fn pairs<'a>(right: &'a Answer<'_>, given: &'a Answer<'_>) -> Vec<(&'a Expr, &'a Expr)> {
+    let mut pairs = Vec::new();
+    for reading in &right.readings {
+        pairs.extend(given.readings.iter().map(|other| (reading, other)));
+    }
+    if let Some(lettered) = &right.lettered {
+        let named = given.readings.iter().filter(|other| names_unit(other));
+        pairs.extend(named.map(|other| (lettered, other)));
+    }
+    if let Some(lettered) = &given.lettered {
+        let named = right.readings.iter().filter(|reading| names_unit(reading));
+        pairs.extend(named.map(|reading| (reading, lettered)));
+    }
+    pairs
 }
 
 /// The trees of an answer: in brackets, (1,234) may be a point or a number.
@@ -153,6 +173,17 @@ fn readings(text: &str) -> Vec<Expr> {
     number.into_iter().chain(list).collect()
 }
 
+/// The tree of a number with a letter for its unit.
+fn lettered(text: &str) -> Option<Expr> {
+    let begins = |c: char| c.is_ascii_digit() || c == '.';
+    if text.len() > MAX_LETTERED || !text.starts_with(begins) {
+        return None;
+    }
+    let tree = parse_lettered(text).filter(names_unit)?;
+    let may_be_letter = parse(text, Commas::Thousands).as_ref() != Some(&tree);
+    may_be_letter.then_some(tree)
+}
+
 /// Whether both have the same tokens, and some.
 fn same_text(right: &str, given: &str) -> bool {
     match (tokens(right), tokens(given)) {
@@ -161,5 +192,43 @@ fn same_text(right: &str, given: &str) -> bool {
             !right.is_empty() && kinds.eq(given.iter().map(|token| token.kind))
         }
         _ => right == given,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same_both_ways(one: &str, other: &str) -> bool {
+        let same = |a: &str, b: &str| matches!(compare(a, b, Policy::Lenient), Comparison::Same(_));
+        assert_eq!(same(one, other), same(other, one), "{one} and {other}");
+        same(one, other)
+    }
+
+    #[test]
+    fn a_letter_is_a_unit_only_behind_a_space_and_beside_a_unit_that_is_named() {
+        for (named, letter) in [
+            (r"10\text{ cm}", "0.1 m"),
+            ("10 cm", "0.1 m"),
+            (r"5\text{ m}", "5 m"),
+            (r"36\text{ km/h}", "10 m/s"),
+            ("2 hours", "2 h"),
+            ("3 liters", "3 L"),
+        ] {
+            assert!(same_both_ways(named, letter), "{named} and {letter}");
+        }
+        for (one, other) in [
+            // Ten times m, for all that the two say.
+            ("10", "10 m"),
+            (r"10\text{ apples}", "10 m"),
+            (r"5\text{ m}", "5m"),
+            (r"5\text{ m}", "x m"),
+            (r"5\text{ m}", "5 m n"),
+            (r"5\text{ m}", "5 s"),
+            (r"10\text{ cm}", "10 m"),
+            ("5 m", "5 s"),
+        ] {
+            assert!(!same_both_ways(one, other), "{one} and {other}");
+        }
     }
 }

@@ -42,6 +42,15 @@ pub(super) enum Commas {
 
 /// The tree of an answer, or `None` where it has none.
 pub(super) fn parse(text: &str, commas: Commas) -> Option<Expr> {
+    read(text, commas, false)
+}
+
+/// The same, where a letter behind a space is a unit if one is called so: 0.1 m.
+pub(super) fn parse_lettered(text: &str) -> Option<Expr> {
+    read(text, Commas::Thousands, true)
+}
+
+fn read(text: &str, commas: Commas, lettered: bool) -> Option<Expr> {
     let text = trimmed(text);
     let tokens = tokens(text)?;
     let mut parser = Parser {
@@ -51,6 +60,7 @@ pub(super) fn parse(text: &str, commas: Commas) -> Option<Expr> {
         atoms: 0,
         bars: 0,
         commas,
+        lettered,
     };
     let answer = parser.answer()?;
     let whole = parser.at == parser.tokens.len();
@@ -72,6 +82,8 @@ pub(super) struct Parser<'a> {
     /// Absolute values that are open here.
     bars: usize,
     commas: Commas,
+    /// Whether a letter behind a space may be a unit.
+    lettered: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -148,6 +160,12 @@ impl<'a> Parser<'a> {
             }
         }
         word
+    }
+
+    /// Whether the letters from here on are a unit.
+    fn names_unit(&self) -> bool {
+        let word = self.word();
+        unit::is_written_bare(&word) || (self.lettered && self.spaced() && unit::is_letter(&word))
     }
 
     fn statement(&mut self) -> Option<Expr> {
@@ -406,7 +424,7 @@ impl<'a> Parser<'a> {
                     self.at += length;
                     push_word(&mut words, noon);
                 }
-                Some(Kind::Letter(_)) if unit::is_written_bare(&self.word()) => {
+                Some(Kind::Letter(_)) if self.names_unit() => {
                     let word = self.word();
                     self.at += word.chars().count();
                     push_word(&mut words, &word);

@@ -64,8 +64,20 @@ pub(super) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
                     .all(|(a, b)| same(judge, a, b).is_some()))
             .then_some(Rule::Form)
         }
-        _ => quantities(judge, right, given),
+        _ => quantities(judge, right, given).or_else(|| {
+            (is_spelled(right, given) || is_spelled(given, right)).then_some(Rule::Words)
+        }),
     }
+}
+
+/// Whether `bare` is the letters of a number with words for what is counted: 14 apples, without `\text`.
+fn is_spelled(counted: &Expr, bare: &Expr) -> bool {
+    let (Expr::Quantity(number, text), Expr::Product(_)) = (counted, bare) else {
+        return false;
+    };
+    let joined: String = text.split_whitespace().collect();
+    let spelled = words::letters(number).map(|number| number + &joined);
+    measure(text) == Measure::Words && spelled.is_some() && spelled == words::letters(bare)
 }
 
 fn is_based(expr: &Expr) -> bool {
@@ -338,6 +350,12 @@ fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
         }
         _ => same(&right, &given),
     }
+}
+
+/// Whether it is a number with a unit that has a size.
+pub(super) fn names_unit(expr: &Expr) -> bool {
+    matches!(expr, Expr::Quantity(number, words)
+        if rational(number).is_some() && matches!(measure(words), Measure::Unit(..)))
 }
 
 /// Whether two measures are of different kinds: no value of one is one of the other.

@@ -15,7 +15,7 @@ pub(super) enum Measure {
     Percent,
     /// A power of ten in words: million.
     Scale(BigRational),
-    /// Before or after noon.
+    /// Before or after noon; noon itself counts as after, midnight as before.
     Noon(bool),
     /// "units", "square units": any unit.
     Generic,
@@ -53,7 +53,14 @@ pub(super) fn is_written_bare(word: &str) -> bool {
                     | "million"
                     | "billion"
                     | "trillion"
+                    | "noon"
+                    | "midnight"
             ))
+}
+
+/// Whether a letter is a unit, where it is known to be one: 10 m may be ten times m.
+pub(super) fn is_letter(word: &str) -> bool {
+    matches!(word, "m" | "s" | "g" | "h" | "l" | "L")
 }
 
 /// What the words behind a number say.
@@ -64,8 +71,8 @@ pub(super) fn measure(words: &str) -> Measure {
         .filter(|c| !c.is_whitespace() && *c != '.')
         .collect();
     match compact.as_str() {
-        "am" => return Measure::Noon(false),
-        "pm" => return Measure::Noon(true),
+        "am" | "midnight" => return Measure::Noon(false),
+        "pm" | "noon" => return Measure::Noon(true),
         "degrees" | "degree" | "deg" | "°" => return Measure::Degrees,
         "percent" | "percents" | "%" => return Measure::Percent,
         "in" => return known("inch").unwrap_or(Measure::Words),
@@ -272,6 +279,10 @@ mod tests {
         assert_eq!(measure("square units"), Measure::Generic);
         assert_eq!(measure("right triangles"), Measure::Words);
         assert_eq!(measure("p.m."), Measure::Noon(true));
+        assert_eq!(measure(" noon"), Measure::Noon(true));
+        for letter in ["m", "s", "g", "h", "l", "L"] {
+            assert!(is_letter(letter) && matches!(measure(letter), Measure::Unit(..)));
+        }
     }
 
     #[test]

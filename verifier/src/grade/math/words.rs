@@ -88,7 +88,7 @@ fn whole(expr: &Expr) -> Option<u32> {
 }
 
 /// The letters of a name or of a product of names: what a word is without `\text`.
-fn letters(expr: &Expr) -> Option<String> {
+pub(super) fn letters(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Symbol(name) if name.chars().all(char::is_alphabetic) => Some(name.clone()),
         Expr::Constant(Constant::E) => Some("e".into()),

@@ -7,7 +7,6 @@ use super::number::{based, literal};
 use super::{MAX_ATOMS, Parser};
 use crate::grade::math::lex::{Kind, Token};
 use crate::grade::math::syntax::{Bracket, Constant, Expr, Function};
-use crate::grade::math::unit;
 
 /// Names that are read as functions where a bracket follows.
 const APPLIED: [char; 6] = ['f', 'g', 'h', 'F', 'G', 'P'];
@@ -56,7 +55,7 @@ impl<'a> Parser<'a> {
                 let word = self.word();
                 self.noon().is_none()
                     && !matches!(word.as_str(), "and" | "or")
-                    && !unit::is_written_bare(&word)
+                    && !self.names_unit()
             }
             Kind::Char('(' | '[') | Kind::SetOpen => true,
             Kind::Char('|') => self.bars == 0,

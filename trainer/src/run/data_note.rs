@@ -1,0 +1,162 @@
+//! Which data a run is on, kept in its folder as `data.json`: where its data sets lie, and what its tasks were when it began.
+//!
+//! What is compared is the tasks as they were read and a prompt template's file, not prompts as the model sees them: some chat templates write the date into those.
+
+use std::path::{Path, PathBuf};
+
+use blake3::Hasher;
+use datasets::{CodeTask, CodeTest, Dataset, LeanTask, MathTask, Task, TaskSpec, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::TrainError;
+use super::folder::{RunFolder, content, write_aside};
+use crate::config::Config;
+
+const NAME: &str = "data.json";
+const VERSION: u32 = 1;
+
+/// The file's content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DataNote {
+    /// Of this file.
+    version: u32,
+    /// The folder of data sets that the run was given.
+    data_dir: Option<String>,
+    /// Tasks to train on.
+    train: usize,
+    /// Tasks held out.
+    eval: usize,
+    /// Of all tasks: ids, questions, and what decides; and of the template's file.
+    digest: String,
+}
+
+/// The folder of data sets that a run was given; `None` where it was given none, or an older version began it.
+///
+/// # Errors
+/// [`TrainError::DataNote`], [`TrainError::Io`].
+pub fn data_dir_of(run: &Path) -> Result<Option<PathBuf>, TrainError> {
+    let note = read(&run.join(NAME))?;
+    Ok(note.and_then(|note| note.data_dir).map(PathBuf::from))
+}
+
+impl DataNote {
+    /// Of tasks that were read for a recipe.
+    pub(super) fn of(
+        config: &Config,
+        dataset: &Dataset,
+        data_dir: Option<&Path>,
+    ) -> Result<Self, TrainError> {
+        let mut hasher = Hasher::new_derive_key("rapid trainer tasks 1");
+        for tasks in [&dataset.train, &dataset.eval] {
+            hasher.update(&(tasks.len() as u64).to_le_bytes());
+            for task in tasks {
+                hasher.update(json_of(task).to_string().as_bytes());
+            }
+        }
+        let template = Path::new(&config.data.template);
+        if template.is_file() {
+            hasher.update(&content(template)?);
+        }
+        Ok(Self {
+            version: VERSION,
+            data_dir: data_dir.and_then(Path::to_str).map(str::to_owned),
+            train: dataset.train.len(),
+            eval: dataset.eval.len(),
+            digest: hasher.finalize().to_string(),
+        })
+    }
+
+    /// Makes sure that a run goes on with the tasks that it began with. One that an older version began goes on with those that are there.
+    pub(super) fn check(&self, run: &Path, dataset: &str) -> Result<(), TrainError> {
+        match read(&run.join(NAME))? {
+            Some(begun) if begun.digest != self.digest => Err(TrainError::OtherTasks {
+                dataset: dataset.to_owned(),
+                change: self.change_from(&begun),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn change_from(&self, begun: &Self) -> String {
+        if (begun.train, begun.eval) == (self.train, self.eval) {
+            return "there are as many, but not all have the same ids, prompts and answers".into();
+        }
+        format!(
+            "there were {} to train on and {} held out, and there are {} and {}",
+            begun.train, begun.eval, self.train, self.eval
+        )
+    }
+
+    /// Writes it into the run's folder.
+    pub(super) fn keep(&self, folder: &RunFolder) -> Result<(), TrainError> {
+        let path = folder.root().join(NAME);
+        let text = serde_json::to_vec(self).map_err(|error| TrainError::io(&path, error.into()))?;
+        write_aside(&path, &text)
+    }
+}
+
+/// `None` where there is no such file.
+fn read(path: &Path) -> Result<Option<DataNote>, TrainError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let refused = |reason: String| TrainError::DataNote {
+        path: path.to_owned(),
+        reason,
+    };
+    let note: DataNote = serde_json::from_slice(&content(path)?)
+        .map_err(|error| refused(format!("is damaged ({error})")))?;
+    if note.version != VERSION {
+        return Err(refused(format!(
+            "is of version {}, where {VERSION} was expected",
+            note.version
+        )));
+    }
+    Ok(Some(note))
+}
+
+/// A task, in arrays, whose order is their own.
+fn json_of(task: &Task) -> Json {
+    let Task { id, question, spec } = task;
+    let decides = match spec {
+        TaskSpec::Math(MathTask { answer }) => json!(["math", answer]),
+        TaskSpec::Lean(LeanTask { header, statement }) => json!(["lean", header, statement]),
+        TaskSpec::Code(code) => json_of_code(code),
+    };
+    json!([id, question, decides])
+}
+
+fn json_of_code(code: &CodeTask) -> Json {
+    let CodeTask {
+        entry_point,
+        prefix,
+        canonical,
+        imports,
+        example,
+        tests,
+        asserts,
+        atol,
+        compare,
+    } = code;
+    let tests: Vec<Json> = tests.iter().map(json_of_test).collect();
+    json!([
+        "code",
+        entry_point,
+        prefix,
+        canonical,
+        imports,
+        example,
+        tests,
+        asserts,
+        atol,
+        compare
+    ])
+}
+
+fn json_of_test(test: &CodeTest) -> Json {
+    let args: Vec<Json> = test.args.iter().map(Value::to_json).collect();
+    // None is a result too, so that there is none is another array.
+    let expected: Vec<Json> = test.expected.iter().map(Value::to_json).collect();
+    json!([args, expected])
+}

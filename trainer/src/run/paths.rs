@@ -1,0 +1,77 @@
+//! Paths in full, so that a run goes on from whatever folder it is taken up in.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+
+/// The path from the root; as it is, where there is no such text.
+#[must_use]
+pub fn in_full(path: &Path) -> PathBuf {
+    std::path::absolute(path)
+        .ok()
+        .filter(|full| full.to_str().is_some())
+        .unwrap_or_else(|| path.to_owned())
+}
+
+/// A configuration with all its paths in full. Names of models, data sets and templates stay.
+pub(super) fn settle(mut config: Config) -> Config {
+    for path in [&mut config.model.path, &mut config.data.teacher] {
+        *path = path.take().map(|path| in_full(&path));
+    }
+    let dataset = Path::new(&config.data.dataset);
+    if dataset
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"))
+    {
+        config.data.dataset = text(dataset);
+    }
+    let template = Path::new(&config.data.template);
+    // With a brace in it, it would be read as a template's own text.
+    if template.is_file() && !text(template).contains('{') {
+        config.data.template = text(template);
+    }
+    config
+}
+
+fn text(path: &Path) -> String {
+    in_full(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn what_a_run_reads_is_saved_in_full_and_names_stay() {
+        let here = std::env::current_dir().unwrap();
+        let recipe = "[model]\npath = \"m.gguf\"\n[data]\ndataset = \"mine/tiny.jsonl\"\n";
+        let settled = settle(config::parse("test", recipe, &[]).unwrap());
+        assert_eq!(settled.model.path, Some(here.join("m.gguf")));
+        assert_eq!(
+            Path::new(&settled.data.dataset),
+            here.join("mine/tiny.jsonl")
+        );
+        assert_eq!(settle(settled.clone()), settled);
+
+        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"gsm8k\"\ntemplate = \"plain\"\n";
+        let named = config::parse("test", recipe, &[]).unwrap();
+        assert_eq!(settle(named.clone()), named);
+    }
+
+    #[test]
+    fn a_templates_file_is_saved_in_full() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let file = folder.path().join("mine.txt");
+        std::fs::write(&file, "{question}").unwrap();
+        let name = folder.path().file_name().unwrap().to_str().unwrap();
+        let set = format!("data.template={name}/mine.txt");
+        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\n";
+        let settled = settle(config::parse("test", recipe, &[set]).unwrap());
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(
+            Path::new(&settled.data.template),
+            here.join(name).join("mine.txt")
+        );
+    }
+}
