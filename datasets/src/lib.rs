@@ -12,6 +12,7 @@ pub mod error;
 pub mod fetch;
 mod load;
 pub mod manifest;
+pub mod name;
 mod nearest;
 mod overlap;
 pub mod task;

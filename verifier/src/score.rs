@@ -38,6 +38,14 @@ pub enum ScoreError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The file has no line with anything in it.
+    #[error(
+        "{path} holds no samples; give one JSON object a line, with `task_id` and `completion`"
+    )]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// A line is not a sample.
     #[error(
         "{path}, line {line}: {reason}. A sample is a JSON object a line with `task_id` (or `task`, or `id`) and `completion`, both strings or the id a number"
@@ -109,6 +117,11 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
             task,
             prompt,
             completion: completion.to_owned(),
+        });
+    }
+    if samples.is_empty() {
+        return Err(ScoreError::Empty {
+            path: path.to_owned(),
         });
     }
     Ok(samples)
@@ -307,6 +320,7 @@ mod tests {
                 "{\"task_id\": 99, \"completion\": \"\"}",
                 "has no task `99`",
             ),
+            ("\n \n", "samples.jsonl holds no samples"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{reason} in {error}");

@@ -25,6 +25,7 @@ use std::path::Path;
 
 use super::humaneval;
 use super::record::{self, Record};
+use crate::name::why_no_name;
 use crate::nearest::nearest;
 use crate::{
     CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, Split, Task, TaskSpec,
@@ -214,13 +215,8 @@ fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
 
 fn code(record: &Record) -> Result<CodeTask, DatasetError> {
     let entry_point = record.text("entry_point")?;
-    let is_name = entry_point.starts_with(|c: char| c.is_alphabetic() || c == '_')
-        && entry_point.chars().all(|c| c.is_alphanumeric() || c == '_');
-    if !is_name {
-        return Err(record.error(
-            "entry_point",
-            format!("`{entry_point}` is not the name of a Python function"),
-        ));
+    if let Some(reason) = why_no_name(entry_point) {
+        return Err(record.error("entry_point", reason));
     }
     let canonical = record.optional_text("canonical")?.map(str::to_owned);
     let tests = record
@@ -233,6 +229,10 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     let asserts = record.texts("asserts")?;
+    if let Some(blank) = asserts.iter().position(|text| text.trim().is_empty()) {
+        let reason = format!("text {} is empty, and would decide nothing", blank + 1);
+        return Err(record.error("asserts", reason));
+    }
     if tests.is_empty() && asserts.is_empty() {
         return Err(record.error(
             "tests",
@@ -411,6 +411,14 @@ mod tests {
             (
                 r#"{"question":"q","entry_point":"f(x)","asserts":["assert f"]}"#,
                 "mine.jsonl, line 1, field `entry_point`: `f(x)` is not the name of a Python function",
+            ),
+            (
+                r#"{"question":"q","entry_point":"class","asserts":["assert f"]}"#,
+                "mine.jsonl, line 1, field `entry_point`: `class` is a keyword of Python, which no function can be called; give the name that the completion must define",
+            ),
+            (
+                r#"{"question":"q","entry_point":"f","asserts":["assert f", " "]}"#,
+                "mine.jsonl, line 1, field `asserts`: text 2 is empty, and would decide nothing",
             ),
             (
                 r#"{"question":"q","entry_point":"f"}"#,

@@ -31,9 +31,9 @@ use super::{Interrupted, Usage};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  rapid eval --model smollm2-135m-instruct --dataset starter-math --max-tokens 10 --verifier http://127.0.0.1:8700
+  rapid eval --model smollm2-135m-instruct --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700
   rapid eval --model runs/a/checkpoints/best --dataset gsm8k --limit 200 -n 8 --k 1,8 --out samples.jsonl --verifier http://127.0.0.1:8700
-  rapid eval --model m.gguf --dataset mbppplus --data-dir data --temperature 0 -n 1 --k 1 --json --verifier http://127.0.0.1:8700")]
+  rapid eval --model m.gguf --dataset mbppplus --temperature 0 -n 1 --k 1 --json --verifier http://127.0.0.1:8700")]
 pub(crate) struct Args {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL")]

@@ -23,8 +23,8 @@ use super::{ConfigArgs, prepare, progress_bar};
   rapid-verifier bench math
   rapid-verifier bench math --pairs verifier/tests/math_pairs.tsv --json
   rapid-verifier bench code --json
-  rapid-verifier bench code --dataset mbppplus --data-dir data --exclude 599
-  rapid-verifier bench code --dataset mbppplus --data-dir data --samples samples.jsonl")]
+  rapid-verifier bench code --dataset mbppplus --exclude 599
+  rapid-verifier bench code --dataset mbppplus --samples samples.jsonl")]
 pub(crate) struct Args {
     /// Which grader
     what: What,

@@ -15,7 +15,7 @@ use super::{ConfigArgs, prepare};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rapid-verifier doctor
-  rapid-verifier doctor --data-dir data --json
+  rapid-verifier doctor --json
   rapid-verifier doctor --set code.sandbox=docker
   rapid-verifier doctor --set lean.project=sandboxes/lean
 

@@ -15,7 +15,7 @@ use super::{ConfigArgs, Usage, check_place, prepare, progress_bar, write_whole};
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  rapid-verifier score --dataset mbppplus --samples samples.jsonl --data-dir data
+  rapid-verifier score --dataset mbppplus --samples samples.jsonl
   rapid-verifier score --dataset starter-math --samples samples.jsonl --k 1,8 --json
   rapid-verifier score --dataset tasks.jsonl --samples samples.jsonl --out judged.jsonl
 

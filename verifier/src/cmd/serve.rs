@@ -14,7 +14,7 @@ use super::{ConfigArgs, prepare, usage};
 /// Answer POST /v1/verify over HTTP
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  rapid-verifier serve --data-dir data
+  rapid-verifier serve
   rapid-verifier serve --listen 127.0.0.1:0          a free port; the line `listening on http://…` names it
   rapid-verifier serve --listen 0.0.0.0:8700 --token-file token --require math,code
   rapid-verifier serve --config verifier.toml --set limits.items=100

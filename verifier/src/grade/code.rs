@@ -13,7 +13,6 @@ mod compare;
 mod equality;
 mod expected;
 mod extract;
-mod name;
 mod oracle;
 mod program;
 mod suite;
@@ -21,6 +20,7 @@ mod tally;
 
 use std::sync::Arc;
 
+use datasets::name::why_no_name;
 use datasets::{CodeTask, Compare, Value};
 use sandboxes::{Limits, Program, Sandbox, SandboxError, Watch};
 use serde_json::{Value as Json, json};
@@ -35,7 +35,6 @@ use tally::{Fault, Tally};
 
 pub use compare::passes;
 pub use extract::extract;
-pub use name::why_no_name;
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "code-4";
@@ -266,7 +265,7 @@ impl CodeGrader {
             && let Some(name) = suite.names.get(index)
         {
             if let Some(raised) = detail.get("raised").and_then(Json::as_str)
-                && !suite.depends_on(&task.entry_point, index)
+                && !suite.depends_on_program(index)
             {
                 return Err(own_fault(name, raised));
             }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use datasets::name::why_no_name;
 use datasets::{CodeTask, CodeTest, Compare, LeanTask, MathTask, TaskSpec, Value};
 use serde_json::{Map, Value as Json};
 use verifier_api::RequestLimits;
 
 use super::{ProblemResponse, surrogates};
-use crate::grade::code::{Extent, why_no_name};
+use crate::grade::code::Extent;
 use crate::registry::{Known, Registry, nearest};
 
 /// An item with its task.

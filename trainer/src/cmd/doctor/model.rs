@@ -63,6 +63,11 @@ fn logits(name: &str, threads: Option<usize>) -> Check {
             paragraph(&error),
             "the model may be right all the same",
         ),
+        Ok(found) if !found.difference.is_finite() || !found.magnitude.is_finite() => Check::fail(
+            "logits",
+            "not all of them are numbers".to_owned(),
+            "the checkpoint's weights hold NaN or infinity, or overflow: go back to an earlier checkpoint, or fetch the model again",
+        ),
         Ok(found) => {
             let figure = format!(
                 "logits at most {:.1e} apart after {} tokens, the largest being {:.1}",

@@ -27,14 +27,14 @@ const MOST_SKETCHED: usize = 1 << 20;
 
 /// Measure what the off-policy estimators do: bias, direction, variance, effective sample size
 ///
-/// On toy prompts, everything is counted exactly; that takes a minute and needs nothing. With --model, the same is measured on a model whose completions older states of
+/// On toy prompts, everything is counted exactly; that takes some ten seconds and needs nothing. With --model, the same is measured on a model whose completions older states of
 /// it drew: every estimate against the model's own gradient, with standard errors. Writes estimator.json, estimator.csv and index.html; prints the page's path.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rapid study estimator --out study
   rapid study estimator --out study --model runs/a/checkpoints/step-20 --behaviour runs/a/checkpoints/step-19,runs/a/checkpoints/step-16
-    --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700
+    --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700      (run.keep says how many checkpoints a run keeps)
   rapid study estimator --out trial --model m.gguf --behaviour m.gguf --dataset tasks.jsonl --groups 64 --reference 128 --verifier http://127.0.0.1:8700")]
 pub(crate) struct Args {
     /// Folder to write into; made where there is none

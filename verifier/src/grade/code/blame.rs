@@ -2,20 +2,33 @@
 
 use std::collections::HashSet;
 
-use super::name::is_keyword;
+use datasets::name::is_keyword;
 
-/// Whether the last of `texts`, a task's test code as far as it was run, can depend on what `entry_point` does: it holds that name, or shares a
-/// name with an earlier text that depends on it. Words in strings and comments count as names: in doubt it does.
-pub(super) fn depends<'a>(entry_point: &'a str, texts: impl Iterator<Item = &'a str>) -> bool {
-    let mut reached = HashSet::from([entry_point]);
+/// Whether the last of `texts`, a task's test code as far as it was run, can depend on what the program does: it holds a name that is not of the test code's own making. A
+/// program defines its entry point and whatever else it likes, `len` included, so only names of earlier texts that depend on nothing are known to be the tests' own. Words in
+/// strings and comments count as names: in doubt it does.
+pub(super) fn depends<'a>(texts: impl Iterator<Item = &'a str>) -> bool {
+    let mut own = HashSet::new();
     let mut last = false;
     for text in texts {
-        last = names(text).any(|name| reached.contains(name));
-        if last {
-            reached.extend(names(text));
-        }
+        let assigned = assigned(text);
+        last = names(text).any(|name| !own.contains(name) && Some(name) != assigned);
+        match assigned {
+            Some(name) if last => own.remove(name),
+            Some(name) => own.insert(name),
+            None => false,
+        };
     }
     last
+}
+
+/// The name that a text does nothing but assign to: `x = 3`.
+fn assigned(text: &str) -> Option<&str> {
+    let (name, value) = text.split_once('=')?;
+    let name = name.trim();
+    let plain = names(name).eq([name]) && !value.contains(['=', '\n', ';']);
+    let of_others = names(value).any(|other| other == name);
+    (plain && !of_others).then_some(name)
 }
 
 /// The words of a text of Python that can be names.
@@ -37,14 +50,19 @@ mod tests {
             (&["assert f(1) == 2", "1/0"], false),
             (&["assert f(1) == 2", "assert 1 == 2"], false),
             (&["x = f(1)", "y = x", "assert y"], true),
-            (&["x = f(1)", "y = 2", "assert z"], false),
+            (&["x = f(1)", "y = 2", "assert y == 3"], false),
+            (&["x = 3", "y = x", "assert y == 4"], false),
+            (&["x = 3", "x = f(1)", "assert x == 3"], true),
+            (&["x = x"], true),
+            // What the program may have defined besides.
+            (&["assert z"], true),
+            (&["assert len([]) == 1"], true),
             (&["x = 3", "assert f(x)"], true),
             (&["def g():\n    return f(1)", "assert g()"], true),
-            (&["assert iff(1)"], false),
             (&["assert globals()['f'](1)"], true),
             (&[], false),
         ] {
-            assert_eq!(depends("f", texts.iter().copied()), expected, "{texts:?}");
+            assert_eq!(depends(texts.iter().copied()), expected, "{texts:?}");
         }
     }
 }

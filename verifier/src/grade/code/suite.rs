@@ -33,10 +33,10 @@ pub(super) struct Suite {
 
 impl Suite {
     /// Whether the test of that number can depend on what the program does.
-    pub(super) fn depends_on(&self, entry_point: &str, index: usize) -> bool {
+    pub(super) fn depends_on_program(&self, index: usize) -> bool {
         let run = self.tests.iter().take(index + 1);
         let texts = std::iter::once(&self.prelude).chain(run);
-        blame::depends(entry_point, texts.map(String::as_str))
+        blame::depends(texts.map(String::as_str))
     }
 }
 

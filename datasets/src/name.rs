@@ -25,7 +25,8 @@ pub fn why_no_name(text: &str) -> Option<String> {
 }
 
 /// Whether a word can be no name.
-pub(super) fn is_keyword(word: &str) -> bool {
+#[must_use]
+pub fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
