@@ -22,11 +22,12 @@ Examples:
   rapid train --recipe paper/qwen2.5-0.5b-mbppplus-rapid-h4 --dry-run
   rapid train --resume runs/mine
 
-Built-in recipes: quickstart, smollm2-gsm8k, smollm2-mbppplus, smollm2-sft, and a row of the paper's tables each:
-paper/qwen2.5-0.5b-DATASET-ALGORITHM, DATASET one of mbppplus, math, minif2f, ALGORITHM of sft, grpo, pg, dapo, rapid-h2,
-rapid-h4, rapid-h8, rapid-h16; paper/MODEL-mbppplus-ALGORITHM, MODEL one of qwen2.5-1.5b, llama3.2-1b, gemma3-1b, ALGORITHM
-of sft, grpo, pg, dapo, rapid-h4.
-RAPID_VERIFIER is the verifier's address where neither --verifier nor the recipe has one, and RAPID_VERIFIER_TOKEN its token.")]
+Built-in recipes: quickstart, smollm2-gsm8k, smollm2-mbppplus and smollm2-sft; and for the rows of the paper's tables \
+paper/qwen2.5-0.5b-DATASET-ALGORITHM, DATASET one of mbppplus, math, minif2f and ALGORITHM one of sft, grpo, pg, dapo, rapid-h2, \
+rapid-h4, rapid-h8, rapid-h16, and paper/MODEL-mbppplus-ALGORITHM, MODEL one of qwen2.5-1.5b, llama3.2-1b, gemma3-1b and ALGORITHM \
+one of sft, grpo, pg, dapo, rapid-h4.
+
+RAPID_VERIFIER is the verifier's address where neither --verifier nor the recipe has one, RAPID_VERIFIER_TOKEN its token.")]
 pub(crate) struct Args {
     /// A TOML file, or the name of a built-in recipe
     #[arg(long, value_name = "FILE", required_unless_present = "resume")]
