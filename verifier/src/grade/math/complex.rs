@@ -21,6 +21,11 @@ thread_local! {
     static CONSTANTS: RefCell<ConstCache> = RefCell::default();
 }
 
+/// Drops the digits at hand. Where one answer has asked for very many, all that follow would be cut from those, which takes longer than computing few.
+pub(super) fn forget_constants() {
+    CONSTANTS.with_borrow_mut(|constants| *constants = ConstCache::new());
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Complex {
     pub(super) re: Real,

@@ -10,7 +10,7 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{Signed as _, ToPrimitive as _};
 
-use super::complex::{Complex, Digits, Real, is_zero};
+use super::complex::{Complex, Digits, Real, forget_constants, is_zero};
 use super::exact::rational;
 use super::seed::mix;
 use super::syntax::{Constant, Expr, Function};
@@ -73,6 +73,7 @@ impl Point {
 
 /// The value of `expr` at a point.
 pub(super) fn value(expr: &Expr, point: &mut Point) -> Option<Value> {
+    forget_constants();
     let low = Evaluator::new(PRECISION, point).of(expr)?;
     let high = Evaluator::new(PRECISION + MORE, point).of(expr)?;
     Some(Value { low, high })
