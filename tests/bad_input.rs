@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tests::artifacts;
@@ -448,9 +448,40 @@ fn a_command_line_that_cannot_be_meant_leaves_with_2() {
         let outcome = run(&mut rapid(words(line)));
         assert_eq!(outcome.code, Some(2), "rapid {line}: {outcome:?}");
     }
+    let said = run(&mut rapid(words("generate --model m --out o"))).failure(2);
+    assert!(
+        said.contains("--prompts") && said.contains("--dataset"),
+        "{said}"
+    );
     for line in ["", "serv", "serve --listen here", "score --dataset gsm8k"] {
         let outcome = run(&mut rapid_verifier(words(line)));
         assert_eq!(outcome.code, Some(2), "rapid-verifier {line}: {outcome:?}");
+    }
+}
+
+/// A pipe that nobody reads any more, as after `| head`.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn a_reader_that_has_gone_changes_no_exit_code() {
+    for (mut command, code) in [
+        (rapid(words("fetch")), 0),
+        (rapid(words("train --recipe quikstart --dry-run")), 2),
+        (rapid_verifier(words("bench math")), 0),
+        (
+            rapid_verifier(words(
+                "doctor --log debug --no-disk-cache --set code.sandbox=none",
+            )),
+            1,
+        ),
+        (rapid_verifier(words("serve --listen 0.0.0.0:0")), 1),
+    ] {
+        let status = command.stdout(unread()).stderr(unread()).status();
+        assert_eq!(status.unwrap().code(), Some(code), "{command:?}");
     }
 }
 

@@ -73,7 +73,12 @@ fn texts_become_the_tokens_that_the_model_was_trained_on() {
                     )
                 })
                 .collect();
-            assert_eq!(engine.chat_prompt(&messages).unwrap(), text);
+            assert_eq!(
+                engine
+                    .chat_prompt(&messages, engine::text::today())
+                    .unwrap(),
+                text
+            );
         }
         assert_eq!(
             engine.encode(text, true).unwrap(),

@@ -102,3 +102,31 @@ fn every_preset_trains_and_one_that_was_killed_ends_as_one_left_alone() {
         );
     }
 }
+
+#[test]
+fn a_teacher_with_nothing_right_leaves_no_run_behind() {
+    let Some(_) = artifacts::model() else { return };
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut sets = repeating(folder.path());
+    sets.extend(set(&[
+        "algorithm.preset=sft",
+        "algorithm.group_size=1",
+        "algorithm.h=1",
+        "algorithm.n_step=8",
+        "run.updates=1",
+        &teacher(folder.path()),
+    ]));
+    let wrong = json!({"task": "repeat/10", "completion": " \\boxed{11}"});
+    std::fs::write(folder.path().join("teacher.jsonl"), wrong.to_string()).unwrap();
+    let job = Job::new(&folder.path().join("run"), "quickstart", &verifier, &sets);
+    let said = job.start().finish().failure(1);
+    assert!(
+        said.contains("0 right, 1 wrong") && !said.contains("--resume"),
+        "{said}"
+    );
+    assert!(!job.folder.exists());
+    teacher(folder.path());
+    let _ = job.start().finish().success();
+    assert_eq!(job.lines().len(), 1);
+}

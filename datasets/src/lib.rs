@@ -3,11 +3,14 @@
 //! - [`open`] turns a data set's files into [`Task`]s: `load/` has one file for each data set;
 //! - [`template`] turns a task into a prompt;
 //! - [`overlap()`] finds training prompts that also stand in the evaluation set;
+//! - [`digest`] tells tasks and data sets apart by what they hold;
 //! - [`manifest`] says what can be fetched, from where, with which checksum; [`fetch`] fetches it into the cache folder;
 //! - [`Value`] is a Python value, read from a literal or from tagged JSON.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod digest;
 pub mod error;
 pub mod fetch;
 mod load;

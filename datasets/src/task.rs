@@ -45,6 +45,18 @@ pub enum TaskSpec {
     Lean(LeanTask),
 }
 
+impl TaskSpec {
+    /// `math`, `code` or `lean`: the grader that a task needs.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            TaskSpec::Math(_) => "math",
+            TaskSpec::Code(_) => "code",
+            TaskSpec::Lean(_) => "lean",
+        }
+    }
+}
+
 /// A question with one final answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MathTask {

@@ -37,6 +37,11 @@ pub enum TemplateError {
         "the prompt template has neither {{question}} nor {{statement}}, so every task would have the same prompt"
     )]
     NoQuestion,
+    /// A TOML file that is not a template's.
+    #[error(
+        "this is not a template's file, which has the key `text`, and may have `stop` and `about`: {0}"
+    )]
+    File(String),
     /// No template has this name.
     #[error("no prompt template is called `{name}`{}; known are {}", hint(.nearest.as_deref()), names().join(", "))]
     Unknown {
@@ -76,7 +81,7 @@ pub fn names() -> Vec<&'static str> {
 struct File {
     /// For the reader of the file.
     #[serde(rename = "about")]
-    _about: String,
+    _about: Option<String>,
     text: String,
     #[serde(default)]
     stop: Vec<String>,
@@ -108,7 +113,16 @@ impl Template {
             .iter()
             .find(|(known, _)| *known == name)
             .ok_or_else(unknown)?;
-        let file: File = toml::from_str(source).map_err(|_| unknown())?;
+        Template::from_toml(source)
+    }
+
+    /// A template from a TOML file's text: `text`, and if wanted `stop`, a list of texts that end a completion, and `about`, which is for people.
+    ///
+    /// # Errors
+    /// [`TemplateError`] for text that is not such a file, and as [`parse`](Self::parse) has them.
+    pub fn from_toml(source: &str) -> Result<Template, TemplateError> {
+        let file: File =
+            toml::from_str(source).map_err(|error| TemplateError::File(error.to_string()))?;
         let mut template = Template::parse(&file.text)?;
         template.stop = file.stop;
         Ok(template)
@@ -243,6 +257,21 @@ mod tests {
             asserts: vec![],
             atol: 0.0,
             compare: Compare::Equal,
+        }
+    }
+
+    #[test]
+    fn a_file_is_told_from_what_is_none() {
+        let template = Template::from_toml("text = 'Q: {question}'\nstop = [\"Q:\"]").unwrap();
+        assert_eq!(template.stop, ["Q:"]);
+        for (wrong, names) in [
+            ("Q: {question}", "key `text`"),
+            ("stop = []", "missing field `text`"),
+            ("text = '{question}'\nstops = []", "unknown field `stops`"),
+            ("text = 'Q:'", "neither {question} nor {statement}"),
+        ] {
+            let said = Template::from_toml(wrong).unwrap_err().to_string();
+            assert!(said.contains(names), "{wrong}: {said}");
         }
     }
 

@@ -115,6 +115,23 @@ fn a_jail_has_no_network_no_files_to_write_and_no_other_processes() {
     assert_eq!(texts(&said)[1], (2, "called"));
 }
 
+#[test]
+fn a_process_gets_leans_variables_and_no_others() {
+    // Cargo sets some for the tests that it starts.
+    let ours = |name: &str| name.starts_with("CARGO");
+    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+        let mut plain = plain(jail);
+        plain.program.env = vec![("GIVEN".to_owned(), "1".to_owned())];
+        let said = plain.check("", "variables").unwrap();
+        let names: Vec<&str> = said.body[0].data.split(' ').collect();
+        assert!(
+            names.contains(&"PATH") && names.contains(&"GIVEN"),
+            "{names:?}"
+        );
+        assert!(!names.iter().any(|name| ours(name)), "{names:?}");
+    }
+}
+
 fn replay(jail: Jail) -> Replay {
     let command = [
         "python3",

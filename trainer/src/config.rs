@@ -12,6 +12,7 @@ mod validate;
 
 use std::path::PathBuf;
 
+use engine::text::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::algo::Estimator;
@@ -72,6 +73,9 @@ pub struct Data {
     pub template: String,
     /// Put the rendered prompt into the model's chat template, as the user's message.
     pub chat: bool,
+    /// The day, as in 2026-03-09, that chat templates write which write the date; that on which the run began unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chat_date: Option<String>,
     /// Texts that end a completion, besides the model's end-of-text tokens; the template's unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Vec<String>>,
@@ -91,11 +95,20 @@ impl Default for Data {
             dataset: String::new(),
             template: "auto".into(),
             chat: false,
+            chat_date: None,
             stop: None,
             max_prompt_tokens: 1024,
             train_limit: None,
             teacher: None,
         }
+    }
+}
+
+impl Data {
+    /// `chat_date`, where it is set.
+    #[must_use]
+    pub fn chat_day(&self) -> Option<Date> {
+        self.chat_date.as_deref()?.parse().ok()
     }
 }
 
@@ -167,6 +180,25 @@ pub struct Sampling {
     pub temperature: f64,
     /// Most tokens of a completion, the end token included.
     pub max_tokens: usize,
+    /// Where log μ comes from.
+    pub behaviour_logprob: BehaviourLogprob,
+}
+
+/// Where the log-probabilities of a completion's tokens under the behaviour policy μ come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BehaviourLogprob {
+    /// From sampling, which has them anyway.
+    #[default]
+    Sampled,
+    /// From one more forward pass, that of training, over the completions of each update. Where sampling and training round differently, as on a GPU, no weight differs
+    /// from 1 for that alone.
+    Recompute,
+}
+
+impl BehaviourLogprob {
+    /// As recipes name them.
+    pub const NAMES: [&str; 2] = ["sampled", "recompute"];
 }
 
 impl Default for Sampling {
@@ -174,6 +206,7 @@ impl Default for Sampling {
         Self {
             temperature: 0.9,
             max_tokens: 2048,
+            behaviour_logprob: BehaviourLogprob::Sampled,
         }
     }
 }
@@ -395,13 +428,13 @@ impl Default for Verifier {
     }
 }
 
-/// `[engine]`: what it computes with, and limits on what it takes of the machine. But for `dtype`, they change no number.
+/// `[engine]`: what it computes with, and limits on what it takes of the machine. `dtype` changes what the numbers are, `device` and `pack_tokens` how they are rounded; the others change none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Engine {
     /// `auto`, `cpu`, `cuda` or `cuda:N`; `--device` sets it too.
     pub device: String,
-    /// Threads of the cpu backend; one a physical processor unless set.
+    /// Threads of the cpu backend; one a processor that the process may use unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
     /// `f32` or `bf16`: the numbers that matrix products multiply; `--dtype` sets it too.

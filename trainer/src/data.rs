@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use datasets::{Dataset, DatasetError, Task, Template};
 use engine::EngineError;
+use engine::text::{Date, today};
 
 use crate::config;
 use crate::policy::Reader;
@@ -78,6 +79,7 @@ pub enum DataError {
 pub struct Asking {
     template: Template,
     chat: bool,
+    day: Date,
     stop: Vec<String>,
 }
 
@@ -95,8 +97,12 @@ impl Asking {
         } else if Path::new(name).is_file() || is_path(name) {
             let text = std::fs::read_to_string(name)
                 .map_err(|error| DataError::Template(format!("{name} cannot be read: {error}; give a file with the template, or a built-in template's name")))?;
-            Template::parse(&text)
-                .map_err(|error| DataError::Template(format!("{name}: {error}")))?
+            let template = if is_toml(name) {
+                Template::from_toml(&text)
+            } else {
+                Template::parse(&text)
+            };
+            template.map_err(|error| DataError::Template(format!("{name}: {error}")))?
         } else {
             Template::named(name).map_err(|error| DataError::Template(error.to_string()))?
         };
@@ -107,6 +113,7 @@ impl Asking {
         Ok(Self {
             template,
             chat: settings.chat,
+            day: settings.chat_day().unwrap_or_else(today),
             stop,
         })
     }
@@ -129,7 +136,7 @@ impl Asking {
         let mut text = self.template.render(task);
         if self.chat {
             text = reader
-                .chat_prompt(&[("user".to_owned(), text)])
+                .chat_prompt(&[("user".to_owned(), text)], self.day)
                 .map_err(failed)?;
         }
         let mut tokens = reader.encode(&text, true).map_err(failed)?;
@@ -170,6 +177,13 @@ impl Asking {
 /// Whether a template is named as a file would be, there or not.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || Path::new(name).extension().is_some()
+}
+
+/// Whether a template's file is of the built-in ones' form; any other is the prompt's text and nothing else.
+fn is_toml(name: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
 /// A data set with its prompts made.
@@ -313,6 +327,11 @@ mod tests {
             ["END"]
         );
         assert_eq!(of(&["data.template=plain"]), Vec::<String>::new());
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        std::fs::write(&file, "stop = [\"Q:\"]\ntext = 'Q: {question}'\n").unwrap();
+        let set = format!("data.template={}", file.path().display());
+        assert_eq!(of(&[&set]), ["Q:"]);
+        assert_eq!(of(&[&set, "data.stop=[]"]), Vec::<String>::new());
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! reads samples by [`transcript`] and curves by [`tensorboard`].
 
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod algo;
 pub mod aside;
@@ -29,6 +30,7 @@ pub mod reward;
 pub mod rollout;
 pub mod run;
 pub mod seed;
+pub mod stderr;
 pub mod stop;
 pub mod study;
 pub mod tensorboard;

@@ -1,9 +1,11 @@
 //! The `rapid` command line: one match that tells the whole program.
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use trainer::stderr::say;
 
 mod cmd;
 
@@ -19,7 +21,9 @@ const EXAMPLES: &str = "\
 Begin with:
   rapid quickstart                          train a small model here, now, and see it improve
 
-Every command has examples of its own: rapid train --help";
+Every command has examples of its own: rapid train --help
+
+Exit codes: 0, done; 1, it could not be done; 2, the command line or a setting has to be changed; 130, interrupted";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -52,7 +56,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<cmd::Interrupted>() => ExitCode::from(130),
         Err(error) => {
-            eprintln!("error: {}", cmd::paragraph(&error));
+            say(&format!("error: {}", cmd::paragraph(&error)));
             if error.is::<cmd::Usage>() {
                 ExitCode::from(2)
             } else {

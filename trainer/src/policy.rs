@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use engine::config::ModelConfig;
-use engine::text::Text;
+use engine::text::{Date, Text};
 use engine::{
     AdamW, Completion, Engine, EngineError, GenerateRequest, Group, Objective, Objectives, Sketch,
     StepReport, TokenStats,
@@ -16,7 +16,7 @@ pub trait Reader: Send + Sync {
     fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError>;
 
     /// As [`Engine::chat_prompt`].
-    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError>;
+    fn chat_prompt(&self, messages: &[(String, String)], day: Date) -> Result<String, EngineError>;
 
     /// Longest sequence, in tokens.
     fn context(&self) -> usize;
@@ -69,8 +69,8 @@ impl Reader for Engine {
         Engine::encode(self, text, special)
     }
 
-    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
-        Engine::chat_prompt(self, messages)
+    fn chat_prompt(&self, messages: &[(String, String)], day: Date) -> Result<String, EngineError> {
+        Engine::chat_prompt(self, messages, day)
     }
 
     fn context(&self) -> usize {
@@ -98,8 +98,8 @@ impl Reader for Unloaded {
         self.text.encode(text, special)
     }
 
-    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
-        self.text.chat_prompt(messages)
+    fn chat_prompt(&self, messages: &[(String, String)], day: Date) -> Result<String, EngineError> {
+        self.text.chat_prompt(messages, day)
     }
 
     fn context(&self) -> usize {

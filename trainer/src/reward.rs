@@ -6,12 +6,14 @@ mod start;
 mod terms;
 mod wire;
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use datasets::Task;
+use datasets::digest::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
@@ -102,16 +104,52 @@ pub enum RewardError {
         /// Seconds.
         waited: u64,
     },
-    /// The verifier does not have the data set, and the task cannot travel whole.
+    /// Of the tasks of a kind, not one that was tried has a verdict.
     #[error(
-        "the verifier does not have task {task}, and it cannot be sent along ({reason}); start the verifier with the data folder (`rapid-verifier serve --data-dir DIR`)"
+        "the verifier at {url} cannot judge {kind} tasks: {task}{} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or mend the verifier (`rapid-verifier doctor` says how), and start again",
+        and(*.others)
     )]
-    Unknown {
+    Unjudged {
+        /// The verifier.
+        url: String,
+        /// `math`, `code` or `lean`.
+        kind: &'static str,
+        /// The id of the first task that was tried.
+        task: String,
+        /// How many were tried besides.
+        others: usize,
+        /// What the verifier said of the first.
+        reason: String,
+    },
+    /// The verifier finds fault with a task that was sent whole.
+    #[error(
+        "the verifier at {url} does not take the task {task}: {reason}. Correct the task; if it is right, use a verifier of this program's version"
+    )]
+    Task {
+        /// The verifier.
+        url: String,
         /// The task's id.
         task: String,
-        /// What is lost on the way.
-        reason: &'static str,
+        /// What it said.
+        reason: String,
     },
+    /// A single completion, with what goes along, is more than a request may hold.
+    #[error(
+        "a completion of {task}, with its prompt and what else is sent along, is more than the verifier at {url} takes in one request; start it with more room (`rapid-verifier serve --set limits.body_bytes=N`)"
+    )]
+    TooLarge {
+        /// The verifier.
+        url: String,
+        /// The task's id.
+        task: String,
+    },
+}
+
+fn and(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    }
 }
 
 fn found(variable: &str, sent: bool) -> String {
@@ -132,13 +170,16 @@ struct Inner {
     client: Client,
     /// The environment variable of the token, and whether it held one.
     token: (String, bool),
-    batch: usize,
+    /// Most completions in one request: as configured, or what the verifier takes.
+    batch: AtomicUsize,
     patience: Duration,
     /// Whether tests are counted beyond the first that fails.
     all_tests: bool,
     in_flight: Semaphore,
     /// Whether tasks are sent by id; whole, otherwise.
     named: AtomicBool,
+    /// Of what decides on the tasks that were sent by id.
+    digests: Mutex<HashMap<String, Digest>>,
     /// When the user last heard of trouble, so that many requests in the same trouble say it once.
     spoken: Mutex<Option<Instant>>,
 }
@@ -170,11 +211,12 @@ impl RewardClient {
             inner: Arc::new(Inner {
                 token: (settings.token_env.clone(), token.is_some()),
                 client: Client::new(url, token)?,
-                batch: settings.batch.max(1),
+                batch: AtomicUsize::new(settings.batch.max(1)),
                 patience: Duration::from_secs(settings.patience_s),
                 all_tests,
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
                 named: AtomicBool::new(true),
+                digests: Mutex::default(),
                 spoken: Mutex::new(None),
             }),
         })
@@ -183,7 +225,7 @@ impl RewardClient {
     /// Most completions in one request.
     #[must_use]
     pub fn batch(&self) -> usize {
-        self.inner.batch
+        self.inner.batch.load(Ordering::Relaxed)
     }
 
     /// The verifier's address.
@@ -199,7 +241,7 @@ impl RewardClient {
     /// [`RewardError`], where asking again is no use.
     pub async fn judge(&self, asks: Vec<Ask>) -> Result<Vec<Judged>, RewardError> {
         let batches = asks
-            .chunks(self.inner.batch)
+            .chunks(self.batch())
             .map(|batch| self.judge_batch(batch));
         let judged = futures::future::try_join_all(batches).await?;
         Ok(judged.into_iter().flatten().collect())
@@ -209,7 +251,7 @@ impl RewardClient {
         let mut judged: Vec<Option<Judged>> = vec![None; asks.len()];
         let mut trouble = Trouble::default();
         // Halved where the verifier finds a request too large.
-        let mut size = self.inner.batch;
+        let mut size = asks.len();
         loop {
             let open: Vec<usize> = (0..asks.len())
                 .filter(|i| judged[*i].is_none())
@@ -219,10 +261,14 @@ impl RewardClient {
                 return Ok(judged.into_iter().flatten().collect());
             }
             let named = self.inner.named.load(Ordering::Relaxed);
-            let items = open
+            let items: Vec<Item> = open
                 .iter()
-                .map(|i| wire::item(*i, &asks[*i], named, self.inner.all_tests))
-                .collect::<Result<Vec<_>, _>>()?;
+                .map(|i| {
+                    let ask = &asks[*i];
+                    let digest = named.then(|| self.digest_of(&ask.task));
+                    wire::item(*i, ask, digest, self.inner.all_tests)
+                })
+                .collect();
             match self.verify(&items).await {
                 Ok(answers) => {
                     let at_once = self.inner.patience.is_zero();
@@ -236,14 +282,16 @@ impl RewardClient {
                             .await;
                     }
                 }
-                Err(error) if status(&error) == Some(413) && open.len() > 1 => {
+                Err(error) if too_many(&error) && open.len() > 1 => {
                     size = open.len() / 2;
                 }
                 Err(error) if status(&error) == Some(422) && named => {
-                    tracing::warn!(
-                        "the verifier does not know a task by its id ({error}); tasks are sent along from here on"
-                    );
-                    self.inner.named.store(false, Ordering::Relaxed);
+                    // Requests that were on their way are refused too.
+                    if self.inner.named.swap(false, Ordering::Relaxed) {
+                        tracing::warn!(
+                            "the verifier does not know a task by its id ({error}); tasks are sent along from here on"
+                        );
+                    }
                 }
                 Err(error) if error.retryable() => {
                     self.wait_or_mask(
@@ -254,8 +302,46 @@ impl RewardClient {
                     )
                     .await;
                 }
-                Err(error) => return Err(self.refused(error)),
+                Err(error) => {
+                    let tasks: Vec<&Task> = open.iter().map(|i| &*asks[*i].task).collect();
+                    return Err(self.refused_of(error, &tasks));
+                }
             }
+        }
+    }
+
+    /// Of what decides on a task; made once a task.
+    fn digest_of(&self, task: &Task) -> Digest {
+        let lock = || {
+            let digests = self.inner.digests.lock();
+            digests.unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(digest) = lock().get(&task.id) {
+            return *digest;
+        }
+        let digest = task.spec.digest();
+        lock().insert(task.id.clone(), digest);
+        digest
+    }
+
+    /// As [`RewardClient::refused`], of a request with these tasks: names the one that is at fault.
+    fn refused_of(&self, error: ClientError, tasks: &[&Task]) -> RewardError {
+        let ClientError::Refused { problem, .. } = &error else {
+            return error.into();
+        };
+        let url = self.url().to_owned();
+        let at_fault = problem.item.and_then(|item| tasks.get(item));
+        match (problem.status, at_fault, tasks) {
+            (422, Some(task), _) => RewardError::Task {
+                url,
+                task: task.id.clone(),
+                reason: error.to_string(),
+            },
+            (413, _, [task]) => RewardError::TooLarge {
+                url,
+                task: task.id.clone(),
+            },
+            _ => self.refused(error),
         }
     }
 
@@ -358,6 +444,17 @@ fn status(error: &ClientError) -> Option<u16> {
     match error {
         ClientError::Refused { problem, .. } => Some(problem.status),
         _ => None,
+    }
+}
+
+/// Whether a request with fewer items may be taken.
+fn too_many(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused { problem, .. } => {
+            problem.status == 413
+                || (problem.status == 422 && problem.field.as_deref() == Some("items"))
+        }
+        _ => false,
     }
 }
 

@@ -18,6 +18,19 @@ pub fn mixture(run: u64, phase: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "mixture", &[phase as u64], ""), n)
 }
 
+/// The epoch, as it were, of the prompts that are asked in the place of others: in a phase, drawn for its updates from number `from` on, the `round`th time. No epoch of
+/// the data has such a number, so that a prompt that was asked already is answered anew, and no two of these draws have the same.
+#[must_use]
+pub fn epoch_of_reserve(run: u64, phase: usize, from: usize, round: usize) -> usize {
+    const FIRST: usize = usize::MAX / 2;
+    if from < 256 && round < 256 {
+        return FIRST + (phase << 16) + (from << 8) + round;
+    }
+    // What finds no room there is hashed, to the numbers below.
+    let numbers = [phase, from, round].map(|number| number as u64);
+    FIRST / 2 + derive(run, "reserve", &numbers, "") as usize % (FIRST / 2)
+}
+
 /// Fisher–Yates.
 fn shuffled(mut state: u64, n: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::stderr::say;
+
 /// Cheap to clone; all clones see the same request.
 #[derive(Debug, Clone)]
 pub struct Stop {
@@ -45,7 +47,7 @@ impl Stop {
         tokio::spawn(async move {
             interrupted().await;
             asked.request();
-            eprintln!("\nstopping at the next safe point; press Ctrl-C again to quit at once");
+            say("\nstopping at the next safe point; press Ctrl-C again to quit at once");
             interrupted().await;
             std::process::exit(130);
         });

@@ -104,10 +104,12 @@ impl Graders {
 
     /// The verdict on a completion. Blocks for as long as the grader works.
     #[must_use]
-    pub fn grade(&self, spec: &TaskSpec, completion: &str, extent: Extent) -> Grading {
-        match spec {
+    pub fn grade(&self, task: &Known, completion: &str, extent: Extent) -> Grading {
+        let brought = task.brought;
+        match &task.spec {
             TaskSpec::Math(task) => math::grade(&task.answer, completion, self.settings.math),
             TaskSpec::Code(task) => match self.code.grader() {
+                Ok(grader) if brought => grader.for_brought().grade(task, completion, extent),
                 Ok(grader) => grader.grade(task, completion, extent),
                 Err(unavailable) => *unavailable,
             },
@@ -120,15 +122,14 @@ impl Graders {
 
     /// The same verdict, or `None` where it is not to be had soon: of a proof, and of a program that is not over after a small part of what it may use.
     #[must_use]
-    pub fn grade_briefly(
-        &self,
-        spec: &TaskSpec,
-        completion: &str,
-        extent: Extent,
-    ) -> Option<Grading> {
-        match spec {
-            TaskSpec::Math(_) => Some(self.grade(spec, completion, extent)),
+    pub fn grade_briefly(&self, task: &Known, completion: &str, extent: Extent) -> Option<Grading> {
+        let brought = task.brought;
+        match &task.spec {
+            TaskSpec::Math(_) => Some(self.grade(task, completion, extent)),
             TaskSpec::Code(task) => match self.code.grader() {
+                Ok(grader) if brought => {
+                    grader.for_brought().grade_briefly(task, completion, extent)
+                }
                 Ok(grader) => grader.grade_briefly(task, completion, extent),
                 Err(unavailable) => Some(*unavailable),
             },

@@ -14,6 +14,7 @@
 //! - [`config`] is the configuration file, [`setup`] makes a service of it.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod cache;
 pub mod config;

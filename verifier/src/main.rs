@@ -1,6 +1,7 @@
 //! Command line of `rapid-verifier`.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cmd;
 
@@ -38,7 +39,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Err(error) = log_to_stderr(&cli.log) {
-        eprintln!("error: --log {}: {error}", cli.log);
+        cmd::say(&format!("error: --log {}: {error}", cli.log));
         return ExitCode::from(2);
     }
     let done = match cli.command {
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            cmd::say(&format!("error: {error:#}"));
             ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 1 })
         }
     }
@@ -65,6 +66,8 @@ fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseEr
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
+        // It would panic where stderr is closed.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }

@@ -55,14 +55,20 @@ impl Metrics {
             .or_default() += 1;
     }
 
-    /// Counts a judgement, and the time that it took where it was made and not remembered.
-    pub fn judgement(&self, grader: &'static str, verdict: Verdict, cached: bool, seconds: f64) {
+    /// Counts a judgement, and the `seconds` that it took where it was made: neither remembered, nor refused by a grader that cannot judge (`None`).
+    pub fn judgement(
+        &self,
+        grader: &'static str,
+        verdict: Verdict,
+        cached: bool,
+        seconds: Option<f64>,
+    ) {
         let mut counts = self.lock();
         *counts
             .judgements
             .entry((grader, name(verdict), cached))
             .or_default() += 1;
-        if !cached {
+        if let Some(seconds) = seconds.filter(|_| !cached) {
             let histogram = counts.seconds.entry(grader).or_default();
             if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
                 histogram.buckets[bucket] += 1;
@@ -104,7 +110,7 @@ impl Metrics {
             &mut out,
             "judge_seconds",
             "histogram",
-            "Time that judging an item took, cached ones excepted.",
+            "Time that judging an item took; items that were cached or that no grader could take excepted.",
         );
         for (grader, histogram) in &counts.seconds {
             let mut below = 0;
@@ -203,9 +209,10 @@ mod tests {
     fn what_was_counted_is_rendered_with_cumulative_buckets() {
         let metrics = Metrics::default();
         metrics.request("/v1/verify", 200);
-        metrics.judgement("math", Verdict::Correct, false, 0.0005);
-        metrics.judgement("math", Verdict::Correct, false, 1000.0);
-        metrics.judgement("math", Verdict::Correct, true, 0.0);
+        metrics.judgement("math", Verdict::Correct, false, Some(0.0005));
+        metrics.judgement("math", Verdict::Correct, false, Some(1000.0));
+        metrics.judgement("math", Verdict::Correct, true, Some(0.0));
+        metrics.judgement("math", Verdict::Unavailable, false, None);
         let text = metrics.render(Gauges {
             queued: 3,
             running: 1,
@@ -216,6 +223,7 @@ mod tests {
             "rapid_verifier_requests_total{route=\"/v1/verify\",status=\"200\"} 1",
             "rapid_verifier_judgements_total{grader=\"math\",verdict=\"correct\",cached=\"false\"} 2",
             "rapid_verifier_judgements_total{grader=\"math\",verdict=\"correct\",cached=\"true\"} 1",
+            "rapid_verifier_judgements_total{grader=\"math\",verdict=\"unavailable\",cached=\"false\"} 1",
             "rapid_verifier_judge_seconds_bucket{grader=\"math\",le=\"0.0001\"} 0",
             "rapid_verifier_judge_seconds_bucket{grader=\"math\",le=\"300\"} 1",
             "rapid_verifier_judge_seconds_bucket{grader=\"math\",le=\"+Inf\"} 2",

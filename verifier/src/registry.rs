@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use datasets::{Dataset, Task, TaskSpec, Value};
+use datasets::digest::of_tasks;
+use datasets::{Dataset, TaskSpec};
 use verifier_api::DatasetInfo;
 
 use crate::cache::{Key, KeyWriter};
@@ -16,13 +17,40 @@ pub struct Known {
     pub spec: TaskSpec,
     /// Digest of `spec`.
     pub content: Key,
+    /// Whether it came with a request, and not from a data set.
+    pub brought: bool,
 }
 
 impl From<TaskSpec> for Known {
+    /// A task of a data set.
     fn from(spec: TaskSpec) -> Known {
         Known {
-            content: content(&spec),
+            content: spec.digest(),
             spec,
+            brought: false,
+        }
+    }
+}
+
+impl Known {
+    /// A task that came with a request. What its own solution may use is less than a data set's may, so that where it has one,
+    /// no verdict on it is waited for together with one on the same task of a data set.
+    #[must_use]
+    pub fn brought(spec: TaskSpec) -> Known {
+        let has_solution = matches!(&spec, TaskSpec::Code(task) if task.canonical.is_some());
+        let known = Known::from(spec);
+        let content = if has_solution {
+            KeyWriter::new()
+                .field("brought")
+                .field(known.content.0)
+                .finish()
+        } else {
+            known.content
+        };
+        Known {
+            content,
+            brought: true,
+            ..known
         }
     }
 }
@@ -64,15 +92,20 @@ impl Registry {
     /// Adds a data set's tasks; a task whose id is there already replaces the older.
     pub fn add(&mut self, dataset: Dataset) {
         let (train, eval) = (dataset.train.len(), dataset.eval.len());
-        let mut digest = KeyWriter::new();
+        let tasks: Vec<(String, Known)> = dataset
+            .train
+            .into_iter()
+            .chain(dataset.eval)
+            .map(|task| (task.id, Known::from(task.spec)))
+            .collect();
+        // That of the data set as its readers make it.
+        let digest = of_tasks(tasks.iter().map(|(id, known)| (id.as_str(), known.content)));
         let mut graders: Vec<String> = Vec::new();
-        for Task { id, spec, .. } in dataset.train.into_iter().chain(dataset.eval) {
-            let grader = grader(&spec);
+        for (id, known) in tasks {
+            let grader = grader(&known.spec);
             if !graders.iter().any(|known| known == grader) {
                 graders.push(grader.to_owned());
             }
-            let known = Known::from(spec);
-            digest = digest.field(&id).field(known.content.0);
             self.tasks.insert(id, Arc::new(known));
         }
         let info = DatasetInfo {
@@ -80,7 +113,7 @@ impl Registry {
             graders,
             train,
             eval,
-            digest: digest.finish().to_string(),
+            digest: digest.to_string(),
         };
         self.datasets.insert(dataset.name, info);
     }
@@ -118,11 +151,7 @@ impl Registry {
 /// The grader that a task needs.
 #[must_use]
 pub fn grader(spec: &TaskSpec) -> &'static str {
-    match spec {
-        TaskSpec::Math(_) => "math",
-        TaskSpec::Code(_) => "code",
-        TaskSpec::Lean(_) => "lean",
-    }
+    spec.kind()
 }
 
 /// The known name that `name` was probably meant to be.
@@ -134,36 +163,9 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-fn content(spec: &TaskSpec) -> Key {
-    let writer = KeyWriter::new().field(grader(spec));
-    match spec {
-        TaskSpec::Math(task) => writer.field(&task.answer),
-        TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
-        TaskSpec::Code(task) => {
-            let text = |value: &Value| value.to_json().to_string();
-            let mut writer = writer
-                .field(&task.entry_point)
-                .fields(task.prefix.iter())
-                .fields(task.canonical.iter())
-                .fields(task.imports.iter())
-                .fields(task.asserts.iter())
-                .field(task.atol.to_bits().to_le_bytes())
-                .field(format!("{:?}", task.compare))
-                .field((task.tests.len() as u64).to_le_bytes());
-            for test in &task.tests {
-                writer = writer
-                    .fields(test.args.iter().map(text))
-                    .fields(test.expected.iter().map(text));
-            }
-            writer
-        }
-    }
-    .finish()
-}
-
 #[cfg(test)]
 mod tests {
-    use datasets::MathTask;
+    use datasets::{CodeTask, Compare, MathTask, Task};
 
     use super::*;
 
@@ -208,14 +210,40 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_other_content_have_other_digests() {
-        let math = |answer: &str| {
-            Known::from(TaskSpec::Math(MathTask {
-                answer: answer.to_owned(),
-            }))
-            .content
+    fn a_task_that_is_brought_is_that_of_a_data_set_but_for_its_own_solution() {
+        let math = TaskSpec::Math(MathTask {
+            answer: "2".to_owned(),
+        });
+        let code = |canonical: Option<&str>| {
+            TaskSpec::Code(CodeTask {
+                entry_point: "f".to_owned(),
+                prefix: None,
+                canonical: canonical.map(str::to_owned),
+                imports: Vec::new(),
+                example: None,
+                tests: Vec::new(),
+                asserts: vec!["assert f(1) == 2".to_owned()],
+                atol: 0.0,
+                compare: Compare::Equal,
+            })
         };
-        assert_ne!(math("1"), math("2"));
-        assert_eq!(math("1"), math("1"));
+        for (spec, same) in [
+            (math, true),
+            (code(None), true),
+            (code(Some("def f(n): return 2")), false),
+        ] {
+            let (own, brought) = (Known::from(spec.clone()), Known::brought(spec));
+            assert_eq!(own.content == brought.content, same, "{own:?}");
+            assert_eq!((own.brought, brought.brought), (false, true));
+        }
+    }
+
+    #[test]
+    fn the_digest_of_a_data_set_is_the_one_that_its_readers_make() {
+        let dataset = datasets::open("starter-code", None).unwrap();
+        let mut registry = Registry::default();
+        let digest = dataset.digest().to_string();
+        registry.add(dataset);
+        assert_eq!(registry.datasets()[0].digest, digest);
     }
 }

@@ -1,6 +1,6 @@
 //! Judges a file of samples in this process: the same graders, cache and pool as the service, no socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,8 +60,11 @@ pub enum ScoreError {
     },
 }
 
+/// What other projects call data sets in their samples' ids.
+const ELSEWHERE: [(&str, &str); 2] = [("Mbpp", "mbppplus"), ("HumanEval", "humaneval")];
+
 /// Reads `path`: one JSON object a line, with `task_id`, `task` or `id`, and `completion`; `prompt` where it is known. Other fields are ignored. An id may be
-/// the data set's own (`mbppplus/2`), its last part (`2`, `"2"`), or another project's name for it (`Mbpp/2`).
+/// the data set's own (`mbppplus/2`), its last part (`2`, `"2"`), or another project's name for it (`Mbpp/2`), which a file of one's own may have too.
 ///
 /// # Errors
 /// [`ScoreError`] with the line at fault, a task that `dataset` does not have included.
@@ -70,7 +73,7 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
         path: path.to_owned(),
         source,
     })?;
-    let ids: std::collections::HashSet<&str> = dataset
+    let ids: HashSet<&str> = dataset
         .train
         .iter()
         .chain(&dataset.eval)
@@ -98,20 +101,8 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
         let completion = record["completion"]
             .as_str()
             .ok_or_else(|| fault("it has no `completion`".to_owned()))?;
-        let last = id.rsplit('/').next().unwrap_or(&id);
-        let task = [
-            id.clone(),
-            format!("{}/{id}", dataset.name),
-            format!("{}/{last}", dataset.name),
-        ]
-        .into_iter()
-        .find(|candidate| ids.contains(candidate.as_str()))
-        .ok_or_else(|| {
-            fault(format!(
-                "the data set `{}` has no task `{id}`",
-                dataset.name
-            ))
-        })?;
+        let task =
+            own_name(&id, &dataset.name, &ids).ok_or_else(|| fault(no_task(&id, dataset)))?;
         let prompt = record["prompt"].as_str().unwrap_or_default().to_owned();
         samples.push(Sample {
             task,
@@ -125,6 +116,36 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
         });
     }
     Ok(samples)
+}
+
+/// The data set's own name for the task that a sample calls `id`. Another data set's task is none of its tasks, whatever its number.
+fn own_name(id: &str, dataset: &str, ids: &HashSet<&str>) -> Option<String> {
+    let known = |id: String| ids.contains(id.as_str()).then_some(id);
+    let elsewhere = || {
+        let (prefix, rest) = id.split_once('/')?;
+        let (_, meant) = ELSEWHERE.iter().find(|(name, _)| *name == prefix)?;
+        let possible = *meant == dataset || !datasets::NAMES.contains(&dataset);
+        possible.then(|| format!("{dataset}/{rest}"))
+    };
+    known(id.to_owned())
+        .or_else(|| known(format!("{dataset}/{id}")))
+        .or_else(|| known(elsewhere()?))
+}
+
+fn no_task(id: &str, dataset: &Dataset) -> String {
+    let name = &dataset.name;
+    let other = id
+        .split_once('/')
+        .map(|(set, _)| set)
+        .filter(|set| set != name && datasets::NAMES.contains(set));
+    match other {
+        Some(other) => {
+            format!(
+                "`{id}` is a task of the data set `{other}`, and the samples are scored as those of `{name}`"
+            )
+        }
+        None => format!("the data set `{name}` has no task `{id}`"),
+    }
 }
 
 /// Judges every sample; `done` is called after each. The judgements come in the samples' order.
@@ -291,10 +312,42 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Vec<Sample>, ScoreError> {
+        read_for(text, &dataset())
+    }
+
+    fn read_for(text: &str, dataset: &Dataset) -> Result<Vec<Sample>, ScoreError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("samples.jsonl");
         std::fs::write(&path, text).unwrap();
-        read_samples(&path, &dataset())
+        read_samples(&path, dataset)
+    }
+
+    #[test]
+    fn another_data_sets_task_is_refused_with_its_line() {
+        let mut own = dataset();
+        own.name = "mine".to_owned();
+        own.train[0].id = "mine/2".to_owned();
+        let sample = |id: &str| {
+            format!(
+                "{{\"id\": \"2\", \"completion\": \"\"}}\n{{\"id\": \"{id}\", \"completion\": \"\"}}\n"
+            )
+        };
+        for (id, dataset, reason) in [
+            ("gsm8k/2", &own, "is a task of the data set `gsm8k`"),
+            ("mbppplus/2", &own, "is a task of the data set `mbppplus`"),
+            ("yours/2", &own, "has no task `yours/2`"),
+            ("HumanEval/2", &dataset(), "has no task `HumanEval/2`"),
+            ("train/2", &dataset(), "has no task `train/2`"),
+        ] {
+            let error = read_for(&sample(id), dataset).unwrap_err().to_string();
+            assert!(
+                error.contains("line 2") && error.contains(reason),
+                "{reason} in {error}"
+            );
+        }
+        for id in ["mine/2", "Mbpp/2", "HumanEval/2"] {
+            assert_eq!(read_for(&sample(id), &own).unwrap()[1].task, "mine/2");
+        }
     }
 
     #[test]

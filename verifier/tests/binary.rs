@@ -4,7 +4,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use verifier_api::{Client, InlineTask, Item, TaskRef, Verdict};
@@ -306,9 +306,87 @@ fn items(count: usize) -> Vec<Item> {
             }),
             prompt: String::new(),
             completion: format!("\\boxed{{{n}}}"),
+            task_digest: None,
             all_tests: false,
         })
         .collect()
+}
+
+#[cfg(unix)]
+fn terminate(child: &Child) {
+    Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+}
+
+/// How a service that is to end by itself ends.
+#[cfg(unix)]
+fn code_of(child: &mut Child) -> Option<i32> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "it does not stop"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn half_a_request_does_not_keep_a_service_from_ending_and_a_second_signal_ends_it_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    for (signals, code) in [(1, 0), (2, 130)] {
+        let (mut child, client) = serve(home.path(), &[]);
+        client.verify(&items(1)).await.unwrap();
+        let address = client.url().strip_prefix("http://").unwrap();
+        let mut half = std::net::TcpStream::connect(address.trim_end_matches('/')).unwrap();
+        std::io::Write::write_all(&mut half, b"POST /v1/verify HTTP/1.1\r\n").unwrap();
+        for _ in 0..signals {
+            std::thread::sleep(Duration::from_millis(300));
+            terminate(&child);
+        }
+        assert_eq!(code_of(&mut child), Some(code));
+    }
+}
+
+/// A pipe that nobody reads any more, as after `| head`.
+#[cfg(unix)]
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_service_serves_on_where_nobody_reads_what_it_says() {
+    let home = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let mut args = vec!["serve", "--log", "debug", "--listen", address.as_str()];
+    args.extend(["--set", "code.sandbox=none"]);
+    let mut child = verifier(home.path(), &args)
+        .stdout(unread())
+        .stderr(unread())
+        .spawn()
+        .unwrap();
+    let client = Client::new(format!("http://{address}"), None).unwrap();
+    let started = Instant::now();
+    while client.verify(&items(1)).await.is_err() {
+        assert!(
+            child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(30),
+            "it does not answer"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    terminate(&child);
+    assert_eq!(code_of(&mut child), Some(0));
 }
 
 #[cfg(unix)]
@@ -322,22 +400,8 @@ async fn a_service_that_is_asked_to_stop_exits_0_and_keeps_its_verdicts() {
             .iter()
             .all(|judgement| judgement.verdict == Verdict::Correct && !judgement.cached)
     );
-    Command::new("kill")
-        .arg(child.id().to_string())
-        .status()
-        .unwrap();
-    let started = Instant::now();
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None => assert!(
-                started.elapsed() < Duration::from_secs(30),
-                "it does not stop"
-            ),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    assert_eq!(status.code(), Some(0));
+    terminate(&child);
+    assert_eq!(code_of(&mut child), Some(0));
     let (mut child, client) = serve(home.path(), &[]);
     let second = client.verify(&items(50)).await.unwrap();
     assert!(second.iter().all(|judgement| judgement.cached));

@@ -48,11 +48,11 @@ const GOOD: [(&str, Form); 12] = [
 enum Form {
     /// What follows `:= by`.
     Tactics,
-    /// The same, and the end of the prompt's code block.
+    /// The same behind a remark, and the end of the prompt's code block.
     Fenced,
     /// The theorem again.
     Theorem,
-    /// The theorem again, with a lemma before it.
+    /// The theorem again, with a lemma before it, in a section that is left open.
     File,
     /// A thought, an explanation, then a block.
     Thought,
@@ -64,9 +64,11 @@ impl Form {
         let theorem = format!("{statement}\n  {proof}");
         match self {
             Form::Tactics => proof.to_owned(),
-            Form::Fenced => format!("  {proof}\n```\nThat is all."),
+            Form::Fenced => format!("  -- No sorry.\n  {proof}\n```\nThat is all."),
             Form::Theorem => theorem,
-            Form::File => format!("```lean4\ntheorem one_is_one : 1 = 1 := rfl\n\n{theorem}\n```"),
+            Form::File => format!(
+                "```lean4\nsection Small\n/-- A macro. -/\ntheorem one_is_one : 1 = 1 := rfl\nend Small\n\nnoncomputable section\n\n{theorem}\n```"
+            ),
             Form::Thought => format!(
                 "<think>\nsorry, let me see\n</think>\nThe proof is short.\n\n```lean4\n{theorem}\n```"
             ),
@@ -75,8 +77,58 @@ impl Form {
 }
 
 /// What must not be called right: the theorem, the completion, what it tries.
-const BAD: [(&str, &str, &str); 24] = [
+const BAD: [(&str, &str, &str); 34] = [
     ("and_swap_of", "exact h", "a wrong proof"),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\nset_option maxRecDepth 1000 in",
+        "another theorem, and a command that waits for the next",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := ⟨h.2, h.1⟩\nend",
+        "an end of the section that it stands in",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\n/-/- -/ macro_rules | `(type_of% $_) => `(True) -- -/",
+        "a macro that seems to stand in a comment",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\n/--/ -- -/ macro_rules | `(type_of% $_) => `(True)",
+        "a macro behind a comment that ends later than it seems",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\n/-- -- -/\none -- -/ macro_rules | `(type_of% $_) => `(True)",
+        "a macro behind a comment in a comment",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\ntheorem «--» : True := trivial macro_rules | `(type_of% $_) => `(True)",
+        "a macro behind a name that looks like a comment",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\ntheorem one : 1 = 1 := Eq.refl 1macro_rules | `(type_of% $_) => `(True)",
+        "a macro behind a number",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\ntheorem same [Inv Nat] (n : Nat) : n⁻¹ = n⁻¹ := Eq.refl n⁻¹macro_rules | `(type_of% $_) => `(True)",
+        "a macro behind a sign",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\nvariable [magic : Coe True (∀ p q : Prop, p ∧ q → q ∧ p)]",
+        "a coercion that is assumed",
+    ),
+    (
+        "and_swap_of",
+        "theorem and_swap_of : True := trivial\nvariable (absurd : False) in",
+        "an assumption that waits for the next theorem",
+    ),
     (
         "and_swap_of",
         "theorem and_swap_of : True := trivial\nvariable (and_swap_of : ∀ (p q : Prop), p ∧ q → q ∧ p)\ninclude and_swap_of",

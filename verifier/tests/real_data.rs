@@ -130,6 +130,7 @@ fn item(task: &str, completion: String) -> Item {
         task: TaskRef::Named(task.to_owned()),
         prompt: String::new(),
         completion,
+        task_digest: None,
         all_tests: false,
     }
 }

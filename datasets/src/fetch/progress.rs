@@ -1,6 +1,6 @@
 //! What a person sees while something is fetched.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Mutex;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -51,8 +51,8 @@ impl Terminal {
 impl Progress for Terminal {
     fn note(&self, text: &str) {
         self.with_bar(|bar| match bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
         });
     }
 
@@ -61,7 +61,7 @@ impl Progress for Terminal {
             let size = bytes
                 .map(|n| format!(" ({})", indicatif::DecimalBytes(n)))
                 .unwrap_or_default();
-            eprintln!("fetching {what}{size}");
+            say(&format!("fetching {what}{size}"));
             return;
         }
         let bar = match bytes {
@@ -90,6 +90,11 @@ impl Progress for Terminal {
             }
         });
     }
+}
+
+/// A line on standard error, if anybody still reads it.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 fn style(template: &str) -> ProgressStyle {

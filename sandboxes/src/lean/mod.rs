@@ -99,7 +99,7 @@ pub struct Bounds {
 pub struct Program {
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Variables besides this process's own.
+    /// Variables besides those of this process that are Lean's own; it gets no others.
     pub env: Vec<(String, String)>,
     /// Where it is started; here where not given.
     pub dir: Option<std::path::PathBuf>,

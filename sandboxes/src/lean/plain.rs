@@ -1,5 +1,6 @@
 //! A process a file: `lean --json FILE`.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -59,10 +60,53 @@ impl Program {
         let mut shown = shown.to_vec();
         shown.extend(self.dir.as_deref());
         let mut command = self.jail.wrap(words, &shown, writable);
+        // What this process knows by its environment, such as a token, is no proof's affair.
+        command.env_clear();
+        command.envs(std::env::vars_os().filter(|(name, _)| is_leans(name)));
         command.envs(self.env.iter().map(|(key, value)| (key, value)));
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
         command
+    }
+}
+
+/// Variables that Lean and its tools read.
+const VARIABLES: [&str; 8] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "TMPDIR",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "XDG_CACHE_HOME",
+];
+/// What their other variables begin with.
+const PREFIXES: [&str; 4] = ["LEAN_", "LAKE_", "ELAN_", "LC_"];
+
+fn is_leans(variable: &OsStr) -> bool {
+    let Some(name) = variable.to_str() else {
+        return false;
+    };
+    VARIABLES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leans_variables_are_told_from_the_services() {
+        for (name, wanted) in [
+            ("PATH", true),
+            ("LEAN_PATH", true),
+            ("LC_ALL", true),
+            ("RAPID_VERIFIER_TOKEN", false),
+            ("AWS_SECRET_ACCESS_KEY", false),
+            ("LEAN", false),
+        ] {
+            assert_eq!(is_leans(OsStr::new(name)), wanted, "{name}");
+        }
     }
 }

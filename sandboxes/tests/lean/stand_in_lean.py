@@ -38,6 +38,8 @@ for number, line in enumerate(path.read_text().splitlines(), 1):
                 data = "nobody there"
         case "look":
             data = f"{len([name for name in os.listdir('/proc') if name.isdigit()])} processes"
+        case "variables":
+            data = " ".join(sorted(os.environ))
         case "hang":
             time.sleep(3600)
         case "die":

@@ -1,17 +1,18 @@
 // Log-probabilities over the vocabulary and their gradient. A block of 512 threads works on a row of logits;
-// z = logit · inverse (inverse temperature). Row r's targets are tokens[first[r]..first[r + 1]]; several may
-// share a row.
+// z = (logit − largest) / temperature as where tokens are drawn (a difference of quotients, which were rounded,
+// would be wrong at low temperatures). Row r's targets are tokens[first[r]..first[r + 1]]; several may share a
+// row.
 
 struct RowStatistics {
-    // The largest z.
+    // The largest logit.
     float largest;
-    // Σ e and Σ e · (z − largest) with e = exp(z − largest).
+    // Σ exp(z) and Σ exp(z) · z.
     double sum, weighted;
 };
 
 // In every thread of the block.
 static __device__ __forceinline__ RowStatistics
-row_statistics(const float *row, size_t vocabulary, float inverse) {
+row_statistics(const float *row, size_t vocabulary, float temperature) {
     bool packed = packable(row);
     float largest = minus_infinity(), v[4];
     for (size_t i = 4 * threadIdx.x; i < vocabulary; i += 4 * blockDim.x) {
@@ -20,13 +21,13 @@ row_statistics(const float *row, size_t vocabulary, float inverse) {
             if (i + j < vocabulary) largest = fmaxf(largest, v[j]);
         }
     }
-    largest = block_max(largest) * inverse;
+    largest = block_max(largest);
     float sum = 0, weighted = 0;
     for (size_t i = 4 * threadIdx.x; i < vocabulary; i += 4 * blockDim.x) {
         load4(v, row + i, vocabulary - i, packed);
         for (u32 j = 0; j < 4; j++) {
             if (i + j >= vocabulary) continue;
-            float z = fmaf(v[j], inverse, -largest), e = expf(z);
+            float z = (v[j] - largest) / temperature, e = expf(z);
             sum += e;
             // A logit of minus infinity has probability 0 and adds nothing.
             weighted = fmaf(e, fmaxf(z, -1e4f), weighted);
@@ -38,14 +39,14 @@ row_statistics(const float *row, size_t vocabulary, float inverse) {
 // For each target its log-probability and its row's entropy, in nats. Rows without a target are not read.
 __global__ void __launch_bounds__(512) log_probs(
     float *logp, float *entropy, const float *logits, size_t vocabulary, const u32 *first, const u32 *tokens,
-    float inverse) {
+    float temperature) {
     u32 from = first[blockIdx.x], to = first[blockIdx.x + 1];
     if (from == to) return;
     const float *row = logits + blockIdx.x * vocabulary;
-    RowStatistics of = row_statistics(row, vocabulary, inverse);
+    RowStatistics of = row_statistics(row, vocabulary, temperature);
     double log_sum = log(of.sum);
     for (u32 i = from + threadIdx.x; i < to; i += blockDim.x) {
-        logp[i] = (float)((double)fmaf(row[tokens[i]], inverse, -of.largest) - log_sum);
+        logp[i] = (float)((double)((row[tokens[i]] - of.largest) / temperature) - log_sum);
         entropy[i] = (float)(log_sum - of.weighted / of.sum);
     }
 }
@@ -53,12 +54,12 @@ __global__ void __launch_bounds__(512) log_probs(
 // Bits of a set of tokens that may hold others too: tokens that agree modulo TARGET_BITS share one.
 static const u32 TARGET_BITS = 16384;
 
-// Replaces the logits by dL/dlogits = inverse · (Σ dlogp at the token − probability · Σ dlogp), times the
+// Replaces the logits by dL/dlogits = (Σ dlogp at the token − probability · Σ dlogp) / temperature, times the
 // slope of the cap where logits are capped (soft_cap > 0): 1 − (logit / cap)². Rows without a target become
 // 0.
 __global__ void __launch_bounds__(512) log_probs_backward(
-    float *logits, size_t vocabulary, const u32 *first, const u32 *tokens, const float *dlogp, float inverse,
-    float soft_cap) {
+    float *logits, size_t vocabulary, const u32 *first, const u32 *tokens, const float *dlogp,
+    float temperature, float soft_cap) {
     __shared__ u32 targets[TARGET_BITS / 32];
     u32 from = first[blockIdx.x], to = first[blockIdx.x + 1];
     float *row = logits + blockIdx.x * vocabulary;
@@ -75,8 +76,8 @@ __global__ void __launch_bounds__(512) log_probs_backward(
     float dsum = 0;
     for (u32 i = from; i < to; i++) dsum += dlogp[i];
     // Its barriers also stand between the writing of the bits and their reading.
-    RowStatistics of = row_statistics(row, vocabulary, inverse);
-    float factor = (float)(-(double)(dsum * inverse) / of.sum);
+    RowStatistics of = row_statistics(row, vocabulary, temperature);
+    float factor = (float)(-(double)(dsum / temperature) / of.sum);
     float inverse_cap = soft_cap > 0 ? 1 / soft_cap : 0;
     bool packed = packable(row);
     for (size_t i = 4 * threadIdx.x; i < vocabulary; i += 4 * blockDim.x) {
@@ -85,11 +86,11 @@ __global__ void __launch_bounds__(512) log_probs_backward(
         for (u32 j = 0; j < 4; j++) {
             // A logit of minus infinity was not capped; its probability is 0.
             float share = fmaxf(v[j] * inverse_cap, -1), slope = soft_cap > 0 ? 1 - share * share : 1;
-            v[j] = expf(fmaf(v[j], inverse, -of.largest)) * factor * slope;
+            v[j] = expf((v[j] - of.largest) / temperature) * factor * slope;
             u32 bit = (u32)(i + j) % TARGET_BITS;
             if (targets[bit / 32] >> bit % 32 & 1) {
                 for (u32 k = from; k < to; k++) {
-                    if (tokens[k] == i + j) v[j] += dlogp[k] * inverse * slope;
+                    if (tokens[k] == i + j) v[j] += dlogp[k] / temperature * slope;
                 }
             }
         }

@@ -372,6 +372,13 @@ impl Llama3Rope {
     }
 }
 
+/// The token that fills up a batch. Nothing in the engine asks for it, so where early conversions name -1, or a token that the vocabulary does not have, there is
+/// none.
+pub(crate) fn padding(id: i64, vocab_size: usize) -> Option<u32> {
+    let id = u32::try_from(id).ok()?;
+    ((id as usize) < vocab_size).then_some(id)
+}
+
 /// No model has more layers.
 pub(crate) const MOST_LAYERS: usize = 1 << 10;
 /// No model has a longer context.

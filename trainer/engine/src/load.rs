@@ -10,6 +10,9 @@ pub(crate) mod safetensors;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -193,14 +196,40 @@ const MAX_TEXT_FILE: u64 = 1 << 28;
 /// A text file of a model's folder.
 pub(crate) fn read_text(path: &Path) -> Result<String, EngineError> {
     let unreadable = |e: std::io::Error| wrong(path, format!("cannot be read: {e}"));
-    let size = std::fs::metadata(path).map_err(unreadable)?.len();
+    let (mut file, size) = opened(path).map_err(unreadable)?;
     if size > MAX_TEXT_FILE {
         return Err(wrong(
             path,
             format!("is {size} bytes long, which is not a file of a model's text side"),
         ));
     }
-    std::fs::read_to_string(path).map_err(unreadable)
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    Ok(text)
+}
+
+/// A file and its size. A folder may name a pipe or a device, which has no end or keeps one waiting; these are refused.
+fn opened(path: &Path) -> std::io::Result<(File, u64)> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
+/// Two of a file's tensors that lie in the same bytes, if there are any. Where there are none, all of them together are stored in no more bytes than the file
+/// has.
+fn overlapping<'a>(
+    tensors: impl Iterator<Item = (&'a str, Range<u64>)>,
+) -> Option<(&'a str, &'a str)> {
+    // A tensor without elements lies nowhere.
+    let mut tensors: Vec<_> = tensors.filter(|(_, place)| !place.is_empty()).collect();
+    tensors.sort_unstable_by_key(|(name, place)| (place.start, *name));
+    let mut neighbours = tensors.iter().zip(tensors.iter().skip(1));
+    neighbours
+        .find(|((_, one), (_, other))| other.start < one.end)
+        .map(|((one, _), (other, _))| (*one, *other))
 }
 
 fn folder_weights(folder: &Path, config: &ModelConfig) -> Result<Weights, EngineError> {

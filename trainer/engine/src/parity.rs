@@ -29,22 +29,34 @@ pub struct Parity {
     pub same_choice: bool,
 }
 
-/// Loads a model twice, on the CPU with `threads` threads, and compares the logits after a short text.
+/// Windows up to this are passed in the comparison, which takes a second implementation seconds; longer ones are not reached.
+const LONGEST_WINDOW: usize = 2048;
+
+/// Loads a model twice, on the CPU with `threads` threads, and compares the logits after a short text. Where layers see a window only, the text is repeated until it is
+/// longer than that.
 ///
 /// # Errors
 /// Where the model cannot be loaded, or candle refuses its configuration.
 pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Parity, EngineError> {
     let loaded = load::open(path)?;
-    let tokens = loaded
+    let once = loaded
         .text
         .tokenizer
         .encode(text, true)
         .map_err(EngineError::Request)?;
-    if tokens.is_empty() {
+    if once.is_empty() {
         return Err(EngineError::Request(
             "a text of no tokens has no logits to compare".into(),
         ));
     }
+    let window = loaded
+        .config
+        .sliding
+        .as_ref()
+        .map_or(0, |sliding| sliding.window);
+    let window = if window > LONGEST_WINDOW { 0 } else { window };
+    let wanted = (window + once.len()).min(loaded.config.max_position_embeddings);
+    let tokens: Vec<u32> = once.iter().copied().cycle().take(wanted).collect();
     let theirs = candle_logits(&loaded.config, &loaded.weights, &tokens).map_err(|error| EngineError::Model {
         path: path.to_owned(),
         reason: format!("candle-transformers cannot compute this model, so there is nothing to compare with: {error}"),

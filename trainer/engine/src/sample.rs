@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{Draw, Sampled};
 
+/// The lowest temperature that is not 0. Far below it, its inverse is no f32; at it, hardly anything but the likeliest token is drawn.
+pub const LEAST_TEMPERATURE: f32 = 1e-6;
+
 /// How the next token is drawn.
 ///
 /// Cut-offs apply after the temperature, in the order top-k, top-p, min-p. The log-probability that is returned with a token is that of the
@@ -15,7 +18,7 @@ use crate::batch::{Draw, Sampled};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampling {
-    /// 0 takes the likeliest token, the lowest id among equals; its log-probability is then that at temperature 1.
+    /// 0 takes the likeliest token, the lowest id among equals; its log-probability is then that at temperature 1. Else at least [`LEAST_TEMPERATURE`].
     pub temperature: f32,
     /// Keep the likeliest `top_k` tokens; 0 keeps all.
     pub top_k: usize,
@@ -58,9 +61,10 @@ impl Sampling {
             min_p,
             ..
         } = *self;
-        if !(temperature >= 0.0 && temperature.is_finite()) {
+        let greedy = temperature == 0.0;
+        if !greedy && !divides(temperature) {
             return Err(format!(
-                "the sampling temperature is {temperature}; it is a number from 0 upwards"
+                "the sampling temperature is {temperature}; it is 0 or a number from {LEAST_TEMPERATURE:e} upwards"
             ));
         }
         if !(top_p > 0.0 && top_p <= 1.0) {
@@ -71,6 +75,11 @@ impl Sampling {
         }
         Ok(())
     }
+}
+
+/// Whether logits can be divided by a temperature.
+pub(crate) fn divides(temperature: f32) -> bool {
+    (LEAST_TEMPERATURE..=f32::MAX).contains(&temperature)
 }
 
 /// The logits held a NaN, an infinity above, or nothing but infinities below.
@@ -312,6 +321,27 @@ mod tests {
         assert_eq!(got.token, 1);
         let expected = softmax(&[1.0, 3.0, 3.0, 2.0], 1.0)[1].ln();
         assert!((f64::from(got.logp) - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn temperatures_that_logits_cannot_be_divided_by_are_refused() {
+        let checked = |temperature| {
+            Sampling {
+                temperature,
+                ..Sampling::default()
+            }
+            .check()
+        };
+        for good in [0.0, LEAST_TEMPERATURE, 1e-3, 1.0, 1e9] {
+            assert_eq!(checked(good), Ok(()));
+        }
+        for bad in [9e-7, 1e-45, -1e-6, -1.0, f32::INFINITY, f32::NAN] {
+            let said = checked(bad).unwrap_err();
+            assert!(
+                said.ends_with("it is 0 or a number from 1e-6 upwards"),
+                "{said}"
+            );
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::error::EngineError;
 use crate::load::{self, Loaded};
 use crate::model::{Lora, Model};
 use crate::sample::Sampling;
-use crate::text::Text;
+use crate::text::{Date, Text};
 use crate::train::{self, Sketch, checkpoint};
 pub use checkpoint::Precision;
 pub use device::Device;
@@ -25,7 +25,7 @@ use thread::{Command, Worker};
 pub struct EngineOptions {
     /// Where to compute.
     pub device: Device,
-    /// Threads of the cpu backend; `None` takes one a physical processor.
+    /// Threads of the cpu backend; `None` takes one a processor that this process may use.
     pub threads: Option<usize>,
     /// The numbers that matrix products multiply.
     pub dtype: Dtype,
@@ -269,9 +269,14 @@ impl Engine {
         tokenizer.decode(tokens).map_err(EngineError::Request)
     }
 
-    /// The model's chat template over `(role, content)` messages, with the generation prompt; an error where the model has no template.
-    pub fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
-        self.shared.text.chat_prompt(messages)
+    /// The model's chat template over `(role, content)` messages, with the generation prompt; an error where the model has no template. Templates that write the date
+    /// write `day`.
+    pub fn chat_prompt(
+        &self,
+        messages: &[(String, String)],
+        day: Date,
+    ) -> Result<String, EngineError> {
+        self.shared.text.chat_prompt(messages, day)
     }
 
     /// The model's own end-of-text tokens.

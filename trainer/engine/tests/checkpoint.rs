@@ -95,7 +95,7 @@ fn a_checkpoint_comes_back_to_the_bit_and_gives_candle_the_same_logits() {
     let message = [("user".to_owned(), "Hi".to_owned())];
     assert!(
         reopened
-            .chat_prompt(&message)
+            .chat_prompt(&message, engine::text::today())
             .unwrap()
             .ends_with("assistant\n")
     );

@@ -171,10 +171,12 @@ fn generate(
 
 #[test]
 fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bit() {
-    for seed in 700..706 {
-        let dtype = if seed < 703 { Dtype::F32 } else { Dtype::Bf16 };
+    let dtypes = [Dtype::F32, Dtype::Bf16];
+    let cases = Family::ALL.map(|family| dtypes.map(|dtype| (family, dtype)));
+    // From this seed on, models are small and windows are of 64 and 2 tokens.
+    for (seed, (family, dtype)) in (707..).zip(cases.into_iter().flatten()) {
         let mut random = Random(seed);
-        let config = config(&mut random, random_family(seed));
+        let config = config(&mut random, family);
         let weights = weights(&mut random, &config);
         let prompts: Vec<Vec<u32>> = (0..3)
             .map(|_| {
@@ -188,6 +190,16 @@ fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bi
             &prompts,
         );
         let groups: Vec<Group> = drawn.iter().map(|(group, _)| group.clone()).collect();
+        let lengths = groups.iter().flat_map(|group| {
+            let lengths = group.completions.iter().map(Vec::len);
+            lengths.map(move |n| group.prompt.len() + n)
+        });
+        let longest = lengths.max().unwrap();
+        let window = config.sliding.as_ref().map(|sliding| sliding.window);
+        assert!(
+            window.is_none_or(|window| window < longest),
+            "seed {seed}: no sequence is longer than its window"
+        );
         let expected: Vec<&Vec<f32>> = drawn.iter().flat_map(|(_, logp)| logp).collect();
         for (pack_tokens, threads) in [(10_000, 1), (10_000, 2), (200, 2), (1, 2)] {
             let mut model = model_of(&config, &weights, threads, dtype);
@@ -196,17 +208,9 @@ fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bi
             for (number, (stats, expected)) in stats.iter().zip(&expected).enumerate() {
                 assert!(
                     stats.logp == **expected,
-                    "seed {seed}, completion {number}, packs of {pack_tokens}, {threads} threads"
+                    "{family:?} in {dtype:?}, completion {number}, packs of {pack_tokens}, {threads} threads"
                 );
             }
         }
-    }
-}
-
-fn random_family(seed: u64) -> Family {
-    if seed.is_multiple_of(2) {
-        Family::Llama
-    } else {
-        Family::Qwen2
     }
 }

@@ -359,16 +359,17 @@ fn a_failed_step_changes_nothing() {
         &ADAMW,
     );
     assert!(short.is_err());
-    assert!(
-        step(
+    for temperature in [0.0, 1e-7, f32::NAN] {
+        let refused = step(
             &mut model,
             &c.groups,
-            0.0,
+            temperature,
             Box::new(|_| Ok(Vec::new())),
-            &ADAMW
-        )
-        .is_err()
-    );
+            &ADAMW,
+        );
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("from 1e-6 upwards"), "{said}");
+    }
     assert_eq!(model.updates(), 0);
     assert!(before == gather(&mut model, Part::Weight));
 }

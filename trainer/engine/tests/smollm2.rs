@@ -46,7 +46,10 @@ fn generate(
 
 fn chat(engine: &Engine, question: &str) -> String {
     engine
-        .chat_prompt(&[("user".to_owned(), question.to_owned())])
+        .chat_prompt(
+            &[("user".to_owned(), question.to_owned())],
+            engine::text::today(),
+        )
         .unwrap()
 }
 

@@ -64,6 +64,14 @@ pub struct Estimator {
     pub kl: f64,
 }
 
+impl Estimator {
+    /// Whether completions of one prompt are compared with one another: then a group of one says nothing, nor does one whose rewards are all equal.
+    #[must_use]
+    pub fn compares_within_groups(&self) -> bool {
+        self.baseline.is_of_the_group() || self.divide_by_std
+    }
+}
+
 /// Added to a standard deviation, so that equal rewards divide.
 pub const STD_FLOOR: f64 = 1e-4;
 
@@ -211,8 +219,12 @@ fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Opt
         .iter()
         .filter_map(|sample| Some((sample.reward?, log_weight(sample))))
         .collect();
-    let wants_two = estimator.baseline.is_of_the_group() || estimator.divide_by_std;
-    if survivors.len() < if wants_two { 2 } else { 1 } {
+    let least = if estimator.compares_within_groups() {
+        2
+    } else {
+        1
+    };
+    if survivors.len() < least {
         return None;
     }
     let scale = if estimator.divide_by_std {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use datasets::{Dataset, DatasetError};
+use engine::sample::LEAST_TEMPERATURE;
 use engine::{Engine, EngineOptions, Sampling};
 use trainer::config::{self, MOST_COMPLETIONS, MOST_THREADS, NamedModel};
 use trainer::run::{TrainError, locate_model};
@@ -17,7 +18,7 @@ pub(crate) struct DeviceArgs {
     /// Where to compute: auto, cpu, cuda or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
     pub(crate) device: String,
-    /// Threads of the CPU backend [default: one a physical processor]
+    /// Threads of the CPU backend [default: one a processor]
     #[arg(long, value_name = "N", value_parser = up_to(MOST_THREADS))]
     pub(crate) threads: Option<usize>,
     /// Numbers that matrix products multiply: f32, or bf16 (with AVX512-BF16 about 1.4 times as fast in generating, 1.5 to 2 times in training)
@@ -92,6 +93,9 @@ pub(crate) struct TruncationArgs {
     /// Keep the likeliest so many tokens; 0 keeps all
     #[arg(long, value_name = "N", default_value_t = 0)]
     top_k: usize,
+    /// Keep tokens at least so many times as likely as the likeliest; 0 keeps all
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
+    min_p: f32,
 }
 
 impl TruncationArgs {
@@ -101,7 +105,7 @@ impl TruncationArgs {
             temperature,
             top_p: self.top_p,
             top_k: self.top_k,
-            ..Sampling::default()
+            min_p: self.min_p,
         }
     }
 }
@@ -213,12 +217,12 @@ pub(crate) fn up_to(
     }
 }
 
-/// A temperature: 0 or above.
+/// A temperature: 0, or what can be divided by.
 pub(crate) fn temperature(text: &str) -> Result<f32, String> {
     text.parse()
         .ok()
-        .filter(|t: &f32| (0.0_f32..=100.0).contains(t))
-        .ok_or_else(|| "give a number from 0 to 100; 0 is greedy".to_owned())
+        .filter(|t: &f32| *t == 0.0 || (LEAST_TEMPERATURE..=100.0).contains(t))
+        .ok_or_else(|| "give 0, which is greedy, or a number from 0.000001 to 100".to_owned())
 }
 
 /// A probability: above 0, at most 1.
@@ -227,6 +231,14 @@ fn probability(text: &str) -> Result<f32, String> {
         .ok()
         .filter(|p: &f32| *p > 0.0 && *p <= 1.0)
         .ok_or_else(|| "give a number above 0 and at most 1".to_owned())
+}
+
+/// A share of a probability: 0 or above, below 1.
+fn share(text: &str) -> Result<f32, String> {
+    text.parse()
+        .ok()
+        .filter(|p: &f32| (0.0..1.0).contains(p))
+        .ok_or_else(|| "give a number of at least 0 and below 1".to_owned())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use trainer::eval::{self, Evaluation, PassAt, Settings, Summary};
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
 use trainer::rollout::{Drawing, RolloutError, Tally};
+use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
@@ -33,7 +34,9 @@ use super::{Interrupted, Usage};
 Examples:
   rapid eval --model smollm2-135m-instruct --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700
   rapid eval --model runs/a/checkpoints/best --dataset gsm8k --limit 200 -n 8 --k 1,8 --out samples.jsonl --verifier http://127.0.0.1:8700
-  rapid eval --model m.gguf --dataset mbppplus --temperature 0 -n 1 --k 1 --json --verifier http://127.0.0.1:8700")]
+  rapid eval --model m.gguf --dataset mbppplus --temperature 0 -n 1 --k 1 --json --verifier http://127.0.0.1:8700
+
+RAPID_VERIFIER_TOKEN is the verifier's token, where it asks for one.")]
 pub(crate) struct Args {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL")]
@@ -148,15 +151,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         write_samples(file, &evaluation)
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    super::print(&shown(args, &evaluation)?)
+    super::print(&shown(args, &evaluation)?)?;
+    judged(&evaluation)
+}
+
+/// Refuses an evaluation of which nothing could be judged: it measured nothing.
+fn judged(evaluation: &Evaluation) -> anyhow::Result<()> {
+    let records = &evaluation.records;
+    match records.last() {
+        Some(last) if records.iter().all(|record| record.sample.reward.is_none()) => {
+            let detail = &last.sample.detail;
+            let reason = detail["reason"].as_str().map(str::to_owned);
+            bail!(
+                "none of the {} samples could be judged: {}",
+                records.len(),
+                reason.unwrap_or_else(|| detail.to_string())
+            );
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The k of each Pass@k that is wanted, in their order.
+fn each_once(given: &[usize], samples: usize) -> Vec<usize> {
+    let mut k = match given {
+        [] => vec![1, samples],
+        given => given.to_vec(),
+    };
+    k.sort_unstable();
+    k.dedup();
+    k
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {
-    let k = match &args.k[..] {
-        [] if args.samples > 1 => vec![1, args.samples],
-        [] => vec![1],
-        given => given.to_vec(),
-    };
+    let k = each_once(&args.k, args.samples);
     if let Some(k) = k.iter().find(|k| **k > args.samples) {
         return Err(Usage(format!(
             "Pass@{k} needs at least {k} samples a task; give -n {k} or leave {k} out of --k"
@@ -203,9 +231,9 @@ pub(crate) fn asked(
     let room = policy.context().saturating_sub(1);
     let (prompts, left_out) = asking.prompts(policy, tasks, room)?;
     if left_out > 0 {
-        eprintln!(
+        say(&format!(
             "warning: {left_out} of {all} tasks are left out, since their prompts fill the model's context"
-        );
+        ));
     }
     if prompts.is_empty() {
         bail!(
@@ -308,7 +336,41 @@ fn table(head: &str, summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use trainer::eval::Record;
     use trainer::passk::Estimate;
+
+    #[test]
+    fn an_evaluation_of_which_nothing_was_judged_is_an_error_with_its_reason() {
+        let record = |reward: Option<f64>| -> Record {
+            serde_json::from_value(serde_json::json!({
+                "task": "a", "sample": 0, "prompt": "", "completion": "", "reward": reward,
+                "verdict": "unavailable", "detail": {"reason": "no interpreter"}, "tokens": 1, "logp": -1.0, "finish": "stop",
+            }))
+            .unwrap()
+        };
+        let of = |records: Vec<Record>| {
+            judged(&Evaluation {
+                records,
+                inference: Duration::ZERO,
+                verify: Duration::ZERO,
+            })
+        };
+        let error = of(vec![record(None), record(None)]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "none of the 2 samples could be judged: no interpreter"
+        );
+        assert!(of(vec![record(None), record(Some(0.0))]).is_ok());
+        assert!(of(Vec::new()).is_ok());
+    }
+
+    #[test]
+    fn a_k_that_is_given_twice_is_measured_once() {
+        assert_eq!(each_once(&[2, 1, 1, 2], 8), [1, 2]);
+        assert_eq!(each_once(&[], 8), [1, 8]);
+        assert_eq!(each_once(&[], 1), [1]);
+    }
 
     #[test]
     fn the_table_says_what_was_measured() {

@@ -9,12 +9,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use clap::ArgGroup;
 use datasets::Task;
+use engine::text::today;
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest};
 use serde::{Deserialize, Serialize};
 use trainer::aside::Aside;
 use trainer::config::{self, MOST_SAMPLES, MOST_TOKENS};
 use trainer::seed;
+use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
@@ -34,6 +37,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// put through the model's chat template. A line of the output is one sample, in the order of the input; of a data set, its id is the task's,
 /// and supervised fine-tuning takes the file as it is (`data.teacher`).
 #[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("source").required(true).args(["prompts", "dataset"]))]
 #[command(after_help = "\
 Examples:
   rapid generate --model smollm2-135m-instruct --prompts prompts.jsonl --out completions.jsonl
@@ -44,12 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODEL")]
     model: String,
     /// JSON Lines with "prompt" or "messages" on each line
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "dataset",
-        conflicts_with = "dataset"
-    )]
+    #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
     /// A data set's name, or a path to a .jsonl file of tasks
     #[arg(long, value_name = "NAME")]
@@ -158,7 +157,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let stop = Stop::on_ctrl_c();
         tokio::task::block_in_place(|| write(&engine.generate(requests), &prompts, args, &stop))
     })?;
-    eprintln!("{written} completions written to {}", args.out.display());
+    say(&format!(
+        "{written} completions written to {}",
+        args.out.display()
+    ));
     Ok(())
 }
 
@@ -302,7 +304,7 @@ fn tokens(engine: &Engine, line: &PromptLine) -> anyhow::Result<Vec<u32>> {
                 .iter()
                 .map(|m| (m.role.clone(), m.content.clone()))
                 .collect();
-            let mut tokens = engine.encode(&engine.chat_prompt(&messages)?, true)?;
+            let mut tokens = engine.encode(&engine.chat_prompt(&messages, today())?, true)?;
             // Some chat templates write the BOS token that the tokenizer adds too.
             if tokens.len() > 1 && tokens[0] == tokens[1] {
                 tokens.remove(0);

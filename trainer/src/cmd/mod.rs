@@ -1,6 +1,6 @@
 //! One file a command: its `Args`, and `run`, which resolves them once and calls the library.
 //!
-//! Results go to stdout through [`print()`], everything else to stderr.
+//! Results go to stdout through [`print()`], everything else to stderr through [`trainer::stderr::say`] and the log.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -9,6 +9,7 @@ use engine::backend::cuda::ranges::Ranges;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
+use trainer::run::TrainError;
 
 pub(crate) mod args;
 pub(crate) mod bar;
@@ -32,6 +33,8 @@ pub(crate) fn logging() {
         .with_ansi(io::stderr().is_terminal())
         .without_time()
         .with_target(false)
+        // It would panic where stderr is closed.
+        .log_internal_errors(false)
         .with_filter(asked);
     let profiler = Ranges::open();
     let ranges = profiler.as_ref().ok().copied().flatten();
@@ -61,6 +64,14 @@ impl std::fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// A recipe or a setting that cannot be used is a usage error; a run that cannot be read is not.
+pub(crate) fn usage(error: TrainError) -> anyhow::Error {
+    match error {
+        TrainError::Config(_) | TrainError::Fixed(_) => Usage(error.to_string()).into(),
+        _ => error.into(),
+    }
+}
 
 /// Ctrl-C ended the work before it was done, and the user was told so: exit code 130, as a shell reports it.
 #[derive(Debug)]
@@ -96,7 +107,9 @@ pub(crate) fn paragraph(error: &anyhow::Error) -> String {
         }
         text.push_str(words);
     }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // What a file or a service wrote may hold what a terminal obeys.
+    line.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]
@@ -113,6 +126,10 @@ mod tests {
         assert_eq!(
             paragraph(&error),
             "cannot load the model: cannot read m.gguf: No such file or directory"
+        );
+        assert_eq!(
+            paragraph(&anyhow!("no tensor \u{1b}[31mred")),
+            "no tensor \u{fffd}[31mred"
         );
     }
 }

@@ -6,12 +6,13 @@ use anyhow::Context as _;
 use datasets::fetch::{self, Kind, Terminal};
 use trainer::config::{self, Config};
 use trainer::report::{self, Comparison, RunData};
-use trainer::run::{self, Ended, Launch, Progress, Target};
+use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target};
+use trainer::stderr::say;
 use trainer::stop::Stop;
 
-use super::Interrupted;
 use super::args::positive;
 use super::verifier_process::VerifierProcess;
+use super::{Interrupted, usage};
 
 const RECIPE: &str = "quickstart";
 const SANDBOX: &str = "python-wasi";
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     /// Optimiser updates [default: the recipe's]
     #[arg(long, value_name = "N", value_parser = positive)]
     updates: Option<usize>,
-    /// Threads [default: one a physical processor]
+    /// Threads [default: one a processor]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
     /// Go on with a run that was stopped
@@ -60,18 +61,21 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     let folder = match &target {
         Target::New(folder) | Target::Resume(folder) => folder.clone(),
     };
+    if let Target::New(folder) = &target {
+        RunFolder::check_free(folder)?;
+    }
     let stopped = tokio::select! {
         fetched = fetch_all(&config) => { fetched?; false }
         () = stop.wait() => true,
     };
     if stopped {
-        eprintln!("stopped before training began; what was downloaded is kept");
+        say("stopped before training began; what was downloaded is kept");
         return Err(Interrupted.into());
     }
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("{} cannot be made", folder.display()))?;
     let verifier = VerifierProcess::start(&program, &folder.join("verifier.log")).await?;
-    eprintln!("the verifier listens on {}", verifier.url());
+    say(&format!("the verifier listens on {}", verifier.url()));
     config.verifier.url = Some(verifier.url().to_owned());
 
     let progress = Progress::on_stderr();
@@ -90,13 +94,13 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     match summary.ended {
         Ended::Finished => super::print(&outcome(&summary.folder, &page)?),
         Ended::Interrupted => {
-            eprintln!(
+            say(&format!(
                 "stopped after {} of {} updates; go on with\n  rapid quickstart --resume {}\nor, with a verifier of your own,\n  rapid train --resume {} --verifier URL",
                 summary.step,
                 summary.updates,
                 folder.display(),
                 folder.display()
-            );
+            ));
             Err(Interrupted.into())
         }
     }
@@ -108,13 +112,13 @@ fn resolve(args: &Args) -> anyhow::Result<Config> {
         sets.push(format!("engine.threads={threads}"));
     }
     if let Some(run) = &args.resume {
-        return Ok(run::resume_config(run, &sets)?);
+        return run::resume_config(run, &sets).map_err(usage);
     }
     sets.push(format!("run.seed={}", args.seed));
     if let Some(updates) = args.updates {
         sets.push(format!("run.updates={updates}"));
     }
-    Ok(config::load(RECIPE, &sets)?)
+    config::load(RECIPE, &sets).map_err(|error| usage(error.into()))
 }
 
 async fn fetch_all(config: &Config) -> anyhow::Result<()> {

@@ -22,11 +22,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let runs = args
-        .runs
-        .iter()
-        .map(|folder| RunData::read(folder))
-        .collect::<Result<Vec<_>, _>>()?;
+    let runs = RunData::read_all(&args.runs)?;
     let folder = match (&args.out, &args.runs[..]) {
         (Some(out), _) => out.clone(),
         (None, [run]) => run.clone(),

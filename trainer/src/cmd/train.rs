@@ -7,6 +7,7 @@ use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
 use trainer::policy::Unloaded;
 use trainer::run::{self, Ended, Launch, Plan, Progress, RunFolder, Taken, Target};
+use trainer::stderr::say;
 use trainer::stop::Stop;
 
 /// Train a model by reinforcement learning on a verifier's rewards
@@ -78,32 +79,30 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
     let folder = match &target {
         Target::New(folder) | Target::Resume(folder) => folder.clone(),
     };
-    let progress = Progress::on_stderr();
-    progress.say(&format!("run folder: {}", folder.display()));
     let launch = Launch {
         config,
         data_dir,
         target,
         stop: Stop::on_ctrl_c(),
-        progress,
+        progress: Progress::on_stderr(),
     };
     let result = run::launch(launch).await;
     let resume = resume_command(&folder);
     match result {
         Ok(summary) if summary.ended == Ended::Finished => {
             super::print(&format!("{}\n", folder.display()))?;
-            eprintln!(
+            say(&format!(
                 "finished after {} updates; `rapid report {}` makes its report",
                 summary.step,
                 folder.display()
-            );
+            ));
             Ok(())
         }
         Ok(summary) => {
-            eprintln!(
+            say(&format!(
                 "stopped after {} of {} updates; continue with: {resume}",
                 summary.step, summary.updates
-            );
+            ));
             Err(super::Interrupted.into())
         }
         Err(error) if folder.join("config.toml").is_file() && !error.is_refusal() => {
@@ -180,10 +179,10 @@ impl Args {
                 .map(|dtype| format!("engine.dtype={dtype}")),
         );
         match (&self.resume, &self.recipe) {
-            (Some(run), _) => run::resume_config(run, &sets).map_err(usage),
+            (Some(run), _) => run::resume_config(run, &sets).map_err(super::usage),
             // clap has made sure that one of the two is there; an empty name is refused with the names that exist.
             (None, recipe) => config::load(recipe.as_deref().unwrap_or_default(), &sets)
-                .map_err(|error| usage(error.into())),
+                .map_err(|error| super::usage(error.into())),
         }
     }
 
@@ -201,16 +200,6 @@ impl Args {
             (None, Some(out)) => Target::New(out.clone()),
             (None, None) => Target::New(free_folder(self.recipe.as_deref().unwrap_or("run"))),
         }
-    }
-}
-
-/// A recipe or a setting that cannot be used is a usage error; a run that cannot be read is not.
-fn usage(error: run::TrainError) -> anyhow::Error {
-    match error {
-        run::TrainError::Config(_) | run::TrainError::Fixed(_) => {
-            super::Usage(error.to_string()).into()
-        }
-        _ => error.into(),
     }
 }
 

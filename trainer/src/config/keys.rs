@@ -53,6 +53,7 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("data", "dataset", Kind::Text),
     ("data", "template", Kind::Text),
     ("data", "chat", Kind::Flag),
+    ("data", "chat_date", Kind::Text),
     ("data", "stop", Kind::Texts),
     ("data", "max_prompt_tokens", Kind::Whole),
     ("data", "train_limit", Kind::Whole),
@@ -76,6 +77,7 @@ pub(super) const KEYS: &[(&str, &str, Kind)] = &[
     ("algorithm", "h", Kind::Whole),
     ("sampling", "temperature", Kind::Number),
     ("sampling", "max_tokens", Kind::Whole),
+    ("sampling", "behaviour_logprob", Kind::Text),
     ("optimiser", "lr", Kind::Number),
     ("optimiser", "schedule", Kind::Text),
     ("optimiser", "warmup", Kind::Whole),
@@ -195,13 +197,23 @@ fn check_value(origin: &str, section: &str, key: &str, value: &Value) -> Result<
         });
     };
     if kind.takes(value) {
-        Ok(())
-    } else {
-        Err(ConfigError::Value {
-            key: name,
-            reason: format!("it takes {}, not {value}", kind.words()),
-        })
+        return Ok(());
     }
+    // `--set` hands a number on as a text where TOML has no room for it.
+    let endless = value.as_str().filter(|text| {
+        kind == Kind::Whole
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && !text.is_empty()
+            && text.parse::<i64>().is_err()
+    });
+    let reason = match endless {
+        Some(digits) => format!(
+            "it takes a whole number of at most {}, not {digits}",
+            i64::MAX
+        ),
+        None => format!("it takes {}, not {value}", kind.words()),
+    };
+    Err(ConfigError::Value { key: name, reason })
 }
 
 fn unknown_section(origin: &str, section: &str) -> ConfigError {

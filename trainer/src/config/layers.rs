@@ -4,8 +4,8 @@ use toml::{Table, Value};
 
 use super::keys::{self, Kind};
 use super::{
-    Baseline, Config, ConfigError, Factor, LengthNorm, LrSchedule, Preset, models, presets, ranges,
-    recipes, validate,
+    Baseline, BehaviourLogprob, Config, ConfigError, Factor, LengthNorm, LrSchedule, Preset,
+    models, presets, ranges, recipes, validate,
 };
 
 /// The environment variable that holds the verifier's address, where neither the recipe nor the command line has one.
@@ -106,6 +106,14 @@ fn resolve(mut table: Table) -> Result<Config, ConfigError> {
         && !LrSchedule::NAMES.contains(&name)
     {
         return Err(no_such("optimiser.schedule", name, &LrSchedule::NAMES));
+    }
+    if let Some(name) = section(&mut table, "sampling")
+        .and_then(|sampling| sampling.get("behaviour_logprob"))
+        .and_then(Value::as_str)
+        && !BehaviourLogprob::NAMES.contains(&name)
+    {
+        let names = &BehaviourLogprob::NAMES;
+        return Err(no_such("sampling.behaviour_logprob", name, names));
     }
     let preset =
         section(&mut table, "algorithm").map_or(Ok(Preset::default()), resolve_algorithm)?;

@@ -23,6 +23,8 @@ pub const MOST_RANK: usize = 1 << 16;
 /// Most MiB of activations: 16 TiB.
 pub const MOST_MIB: u64 = 1 << 24;
 
+/// Lowest temperature above 0 that the engine divides by.
+pub(super) const LEAST_TEMPERATURE: f64 = 1e-6;
 /// More than there are tasks, evaluations or checkpoints in any run.
 const MOST_COUNTED: usize = 1_000_000_000;
 /// Largest of numbers that have no end of their own.
@@ -99,7 +101,7 @@ const RANGES: &[(&str, &str, Range, &str)] = &[
     (
         "sampling",
         "temperature",
-        above_zero(100.0),
+        between(LEAST_TEMPERATURE, 100.0),
         " (the paper has 0.9): training samples, and at 0 there is nothing to sample",
     ),
     ("sampling", "max_tokens", whole(1, MOST_TOKENS), ""),
@@ -230,6 +232,11 @@ mod tests {
         let of_ranges: BTreeSet<_> = RANGES.iter().map(|row| (row.0, row.1)).collect();
         assert_eq!(of_keys, of_ranges);
         assert_eq!(of_ranges.len(), RANGES.len());
+    }
+
+    #[test]
+    fn the_lowest_temperature_is_the_engines() {
+        assert_eq!(LEAST_TEMPERATURE as f32, engine::sample::LEAST_TEMPERATURE);
     }
 
     #[test]

@@ -166,6 +166,7 @@ fn the_table_of_keys_is_that_of_the_types() {
     let full = set(&[
         "data.stop=[\"x\"]",
         "data.train_limit=1",
+        "data.chat_date=2026-03-09",
         "data.teacher=t.jsonl",
         "algorithm.preset=sft",
         "eval.max_tokens=1",
@@ -290,6 +291,10 @@ fn set_overrides_the_recipe_with_values_of_the_keys_own_kind() {
         "`run.updates`: it takes a whole number, 0 or more, not -1"
     );
     assert_eq!(
+        refusal(set(&["run.seed=99999999999999999999"])),
+        "`run.seed`: it takes a whole number of at most 9223372036854775807, not 99999999999999999999"
+    );
+    assert_eq!(
         refusal(set(&["updates"])),
         "--set updates is no setting: write section.key=value, such as --set run.updates=VALUE"
     );
@@ -391,11 +396,38 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
             "algorithm.factor=w",
             "`algorithm`: supervised fine-tuning has no behaviour",
         ),
+        (
+            "algorithm.kl=0.04",
+            "`algorithm.kl`: supervised fine-tuning follows its teacher",
+        ),
+        (
+            "reward.correct=0",
+            "`reward.correct`: supervised fine-tuning learns from right completions",
+        ),
+        (
+            "reward.length=-0.5",
+            "`reward.length`: supervised fine-tuning learns",
+        ),
+        (
+            "reward.overlong_margin=0.5",
+            "`reward.overlong_margin`: supervised fine-tuning learns",
+        ),
     ] {
         let sets = ["algorithm.preset=sft", "data.teacher=t.jsonl", setting];
         let error = refusal(set(&sets));
         assert!(error.starts_with(begins), "{setting}: {error}");
     }
+    let alone = [
+        "algorithm.group_size=1",
+        "algorithm.baseline=batch",
+        "algorithm.dynamic_sampling=1",
+    ];
+    let error = refusal(set(&alone));
+    assert!(
+        error.starts_with("`algorithm.dynamic_sampling`: a group of one"),
+        "{error}"
+    );
+    assert!(set(&alone[..2]).is_ok());
     assert!(
         refusal(parse("my.toml", "[data]\ndataset = \"math\"", &[]))
             .starts_with("`model.name`: neither it nor `model.path`")

@@ -1,6 +1,7 @@
 //! What no single number can be refused for: names, and keys that do not go together.
 
-use super::{Config, ConfigError, Estimator, MOST_COMPLETIONS, Preset};
+use super::ranges::LEAST_TEMPERATURE;
+use super::{Config, ConfigError, Estimator, MOST_COMPLETIONS, Preset, Reward};
 
 /// Refuses a configuration that cannot run, naming the key and the remedy.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
@@ -41,13 +42,19 @@ fn model_and_data(config: &Config) -> Result<(), ConfigError> {
 
 fn algorithm(config: &Config) -> Result<(), ConfigError> {
     let a = &config.algorithm;
-    if a.group_size < 2 && (a.baseline.is_of_the_group() || a.divide_by_std) {
+    if a.group_size < 2 && a.estimator().compares_within_groups() {
         return refuse(
             "algorithm.group_size",
             "a group of one has no baseline and no gradient; give at least 2",
         );
     }
     teacher(config)?;
+    if a.group_size < 2 && a.dynamic_sampling > 0 {
+        return refuse(
+            "algorithm.dynamic_sampling",
+            "a group of one is always all right or all wrong, so every one would be drawn anew; set it to 0, or `algorithm.group_size` to at least 2",
+        );
+    }
     if !a.n_step.is_multiple_of(a.group_size) {
         let reason = format!(
             "{} completions an update are no whole number of groups of {}; a mini-batch holds whole groups, so give a multiple of `algorithm.group_size`",
@@ -56,6 +63,14 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError::Value {
             key: "algorithm.n_step".into(),
             reason,
+        });
+    }
+    if let Some(date) = &config.data.chat_date
+        && config.data.chat_day().is_none()
+    {
+        return Err(ConfigError::Value {
+            key: "data.chat_date".into(),
+            reason: format!("`{date}` is no day; give one as in 2026-03-09"),
         });
     }
     if a.n_step.saturating_mul(a.h) > MOST_COMPLETIONS {
@@ -118,12 +133,37 @@ fn teacher(config: &Config) -> Result<(), ConfigError> {
             "supervised fine-tuning draws nothing that could be padded; leave the key out",
         );
     }
+    if a.kl > 0.0 {
+        return refuse(
+            "algorithm.kl",
+            "supervised fine-tuning follows its teacher, and is held to no other model; leave the key out",
+        );
+    }
+    let (r, plain) = (&config.reward, Reward::default());
+    for (key, given, needed) in [
+        ("reward.correct", r.correct, plain.correct),
+        ("reward.share", r.share, plain.share),
+        ("reward.format", r.format, plain.format),
+        ("reward.length", r.length, plain.length),
+        ("reward.overlong", r.overlong, plain.overlong),
+        (
+            "reward.overlong_margin",
+            r.overlong_margin,
+            plain.overlong_margin,
+        ),
+    ] {
+        if given != needed {
+            return refuse(
+                key,
+                "supervised fine-tuning learns from right completions alone, each with the reward 1; leave the section [reward] out",
+            );
+        }
+    }
     let plain = Preset::Sft.estimator();
     if (Estimator {
         eta: plain.eta,
         clip_low: plain.clip_low,
         clip_high: plain.clip_high,
-        kl: plain.kl,
         ..a.estimator()
     }) != plain
     {
@@ -144,6 +184,12 @@ fn reward_and_eval(config: &Config) -> Result<(), ConfigError> {
         return refuse(
             "reward",
             "all of its weights are 0, so every completion would have the reward 0; leave `reward.correct` at 1",
+        );
+    }
+    if config.eval.temperature > 0.0 && config.eval.temperature < LEAST_TEMPERATURE {
+        return refuse(
+            "eval.temperature",
+            "it is too low to divide by; give 0, which takes the likeliest token, or a number of at least 0.000001",
         );
     }
     if config.eval.samples > 0

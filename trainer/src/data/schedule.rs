@@ -86,11 +86,11 @@ impl Schedule {
         done.div_ceil(self.updates_per_phase)
     }
 
-    /// `count` prompts to draw in the place of groups that a phase gives up, the `round`th time that it does so, from 0: in an order of their own, each at most once.
+    /// `count` prompts to draw in the place of groups that a phase, drawn for its updates from number `from` on, gives up the `round`th time that it does so, from 0: in
+    /// an order of their own, each at most once.
     #[must_use]
-    pub fn reserve(&self, phase: usize, round: usize, count: usize) -> Vec<Slot> {
-        // Numbers that no epoch has, so that a prompt that was asked already is answered anew.
-        let epoch = usize::MAX / 2 + (phase << 16) + round;
+    pub fn reserve(&self, phase: usize, from: usize, round: usize, count: usize) -> Vec<Slot> {
+        let epoch = seed::epoch_of_reserve(self.seed, phase, from, round);
         seed::permutation(self.seed, epoch, self.tasks)
             .into_iter()
             .take(count)
@@ -153,7 +153,7 @@ impl Orders {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     use proptest::prelude::*;
 
@@ -199,6 +199,24 @@ mod tests {
                 prop_assert!(phase.first_update <= done && done < phase.first_update + phase.updates.len());
             }
             prop_assert!(course.phase(course.phases()).updates.is_empty());
+        }
+    }
+
+    #[test]
+    fn no_two_draws_of_a_run_ask_for_the_same_seeds() {
+        let course = schedule(4000, 4, 1, 1000);
+        let mut epochs: HashSet<usize> = (0..1000).collect();
+        let numbers = [0, 1, 2, 255, 256, 257, 511, 512, 999];
+        for phase in [0, 1, 2, 3, 4, 256] {
+            for from in numbers.into_iter().chain([9_999]) {
+                for round in numbers {
+                    let slots = course.reserve(phase, from, round, 9);
+                    assert_eq!(slots.len(), 4, "each prompt once");
+                    let epoch = slots[0].epoch;
+                    assert!(slots.iter().all(|slot| slot.epoch == epoch));
+                    assert!(epochs.insert(epoch), "{phase} {from} {round}");
+                }
+            }
         }
     }
 

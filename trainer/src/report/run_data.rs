@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
@@ -14,7 +14,7 @@ use crate::run::record::{EvalRecord, StepRecord, StepTimings};
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunData {
-    /// The folder's name.
+    /// The folder's name; beside a run of the same name, with the folders that it lies in, as far as they tell the two apart.
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
@@ -88,12 +88,8 @@ impl RunData {
         let phases = numbered(&samples, "phase-");
         let evaluations = numbered(&samples, "eval-");
         let of = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
-        let full = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         Ok(Self {
-            name: full.file_name().map_or_else(
-                || folder.display().to_string(),
-                |name| name.to_string_lossy().into_owned(),
-            ),
+            name: tail(&full(folder), 1),
             folder: folder.to_owned(),
             config: toml::from_str(&config_text).ok(),
             config_text,
@@ -107,6 +103,51 @@ impl RunData {
             last: of(phases.last().filter(|_| phases.len() > 1))?,
         })
     }
+
+    /// Reads the folders of runs that are shown side by side, and gives them names that differ.
+    ///
+    /// # Errors
+    /// As [`RunData::read`].
+    pub fn read_all(folders: &[PathBuf]) -> Result<Vec<Self>, RunError> {
+        let places: Vec<PathBuf> = folders.iter().map(|folder| full(folder)).collect();
+        folders
+            .iter()
+            .zip(names(&places))
+            .map(|(folder, name)| {
+                Ok(Self {
+                    name,
+                    ..Self::read(folder)?
+                })
+            })
+            .collect()
+    }
+}
+
+fn full(folder: &Path) -> PathBuf {
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+/// Of each path the last parts, as few as no other of the paths ends in.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let alone = |path: &Path, parts: usize| {
+        let mut others = paths.iter().filter(|other| *other != path);
+        others.all(|other| tail(other, parts) != tail(path, parts))
+    };
+    paths
+        .iter()
+        .map(|path| {
+            let all = path.components().count();
+            let parts = (1..all).find(|parts| alone(path, *parts)).unwrap_or(all);
+            tail(path, parts)
+        })
+        .collect()
+}
+
+/// The last `parts` of a path.
+fn tail(path: &Path, parts: usize) -> String {
+    let all: Vec<Component<'_>> = path.components().collect();
+    let last = &all[all.len().saturating_sub(parts)..];
+    last.iter().collect::<PathBuf>().display().to_string()
 }
 
 /// `PREFIX<number>.jsonl` files of a folder in order of their numbers.
@@ -156,4 +197,22 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_one_name_are_told_apart_by_where_they_lie() {
+        let named = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(named(&["/o1/a", "/o2/a", "/o2/b"]), ["o1/a", "o2/a", "b"]);
+        assert_eq!(
+            named(&["/x/o/a", "/y/o/a", "/y/p/a"]),
+            ["x/o/a", "y/o/a", "p/a"]
+        );
+        assert_eq!(named(&["/a", "/x/a"]), ["/a", "x/a"]);
+        assert_eq!(named(&["/o/a", "/o/a"]), ["a", "a"]);
+        assert_eq!(named(&["/o/a"]), ["a"]);
+    }
 }

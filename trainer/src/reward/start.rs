@@ -1,6 +1,7 @@
 //! Before training: is the verifier there, does it have the tasks, can its graders judge them?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -8,56 +9,107 @@ use std::time::{Duration, Instant};
 use datasets::{Dataset, Task};
 use verifier_api::{ClientError, GraderInfo, GraderState, Verdict};
 
-use super::{Ask, RewardClient, RewardError, wire};
+use super::{Ask, Judged, RewardClient, RewardError, status};
 
-/// A verifier that was started a moment before may not listen yet.
+/// A verifier that was started a moment before may not listen yet, and what stands before it may not have found it.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
+/// Tasks of a kind that are tried before it counts as one that the verifier cannot judge.
+const PROBES: usize = 8;
 
 impl RewardClient {
-    /// Waits until the graders that the data set's tasks need are ready, finds out whether its tasks can be sent by id, and has one task of each kind judged.
-    /// `name` is the data set as the recipe names it: the tasks of a file of one's own always travel whole.
+    /// Waits until the graders that the data set's tasks need are ready, finds out how much a request may hold and whether the tasks can be sent by id, and has a task of each
+    /// kind judged. `name` is the data set as the recipe names it: the tasks of a file of one's own always travel whole.
     ///
     /// # Errors
-    /// [`RewardError`]: nobody answers, a grader is permanently unavailable, or the tasks can neither be named nor sent along.
+    /// [`RewardError`]: nobody answers, a grader is permanently unavailable, or of a kind of task not one of several has a verdict.
     pub async fn start(&self, name: &str, dataset: &Dataset) -> Result<(), RewardError> {
-        let mut samples: BTreeMap<&'static str, Arc<Task>> = BTreeMap::new();
+        let mut kinds: BTreeMap<&'static str, Vec<&Task>> = BTreeMap::new();
+        let mut ids = HashSet::new();
         for task in dataset.train.iter().chain(&dataset.eval) {
-            samples
-                .entry(wire::kind(task))
-                .or_insert_with(|| Arc::new(task.clone()));
+            // In an undivided file each task is there twice.
+            if ids.insert(task.id.as_str()) {
+                kinds.entry(task.spec.kind()).or_default().push(task);
+            }
         }
         let graders = self.reach().await?;
-        for kind in samples.keys() {
+        for kind in kinds.keys() {
             self.until_ready(kind, &graders).await?;
         }
-        let named = !name.ends_with(".jsonl") && self.has(&dataset.name).await?;
+        self.fit().await?;
+        let own = Path::new(name)
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"));
+        let named = !own && self.has(dataset).await?;
         self.inner.named.store(named, Ordering::Relaxed);
-        for (kind, task) in samples {
-            self.probe(kind, task).await?;
+        for (kind, tasks) in kinds {
+            self.probe(kind, &tasks).await?;
         }
         Ok(())
     }
 
-    /// Whether the verifier has the data set. Another implementation of the contract may lack the route: a refusal of the first item will tell.
-    async fn has(&self, name: &str) -> Result<bool, RewardError> {
-        match self.inner.client.datasets().await {
-            Ok(sets) => Ok(sets.iter().any(|set| set.name == name)),
-            Err(error) if !error.retryable() => Ok(true),
-            Err(error) => Err(self.refused(error)),
+    /// Lowers the size of a batch to what the verifier takes.
+    async fn fit(&self) -> Result<(), RewardError> {
+        let client = &self.inner.client;
+        let Some(info) = self.known(patiently(|| client.info()).await)? else {
+            return Ok(());
+        };
+        let most = info.limits.items.min(info.limits.queue).max(1);
+        let batch = self.inner.batch.fetch_min(most, Ordering::Relaxed);
+        if batch > most {
+            tracing::warn!(
+                "`verifier.batch` is {most} instead of {batch}: the verifier at {} takes no more completions in one request",
+                self.url()
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether the verifier has the data set, and not another one of the same name. Where this one was cut, that cannot be seen here: then each task's digest tells, when
+    /// it is sent.
+    async fn has(&self, dataset: &Dataset) -> Result<bool, RewardError> {
+        let (client, name) = (&self.inner.client, &dataset.name);
+        let Some(sets) = self.known(patiently(|| client.datasets()).await)? else {
+            tracing::warn!(
+                "the verifier at {} does not say which data sets it has; tasks are sent along with their completions",
+                self.url()
+            );
+            return Ok(false);
+        };
+        let Some(info) = sets.iter().find(|set| set.name == *name) else {
+            tracing::warn!(
+                "the verifier at {} does not have the data set {name}; its tasks are sent along with their completions",
+                self.url()
+            );
+            return Ok(false);
+        };
+        let whole = (info.train, info.eval) == (dataset.train.len(), dataset.eval.len());
+        if whole && info.digest != dataset.digest().to_string() {
+            tracing::warn!(
+                "the verifier at {} has other tasks in its data set {name}; those that are here count, and are sent along with their completions. Was it meant to be started with the same --data-dir?",
+                self.url()
+            );
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// What the verifier says of itself, or `None`: another implementation of the contract may not.
+    fn known<T>(&self, answer: Result<T, ClientError>) -> Result<Option<T>, RewardError> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if error.retryable() || status(&error) == Some(401) => {
+                Err(self.refused(error))
+            }
+            Err(_) => Ok(None),
         }
     }
 
     async fn reach(&self) -> Result<Vec<GraderInfo>, RewardError> {
-        let started = Instant::now();
-        loop {
-            match self.inner.client.ready().await {
-                Ok(readiness) => return Ok(readiness.graders),
-                Err(ClientError::Connection { .. }) if started.elapsed() < CONNECT_PATIENCE => {
-                    tokio::time::sleep(PAUSE).await;
-                }
-                Err(error) => return Err(self.refused(error)),
-            }
+        let client = &self.inner.client;
+        match patiently(|| client.ready()).await {
+            Ok(readiness) => Ok(readiness.graders),
+            Err(error) => Err(self.refused(error)),
         }
     }
 
@@ -75,10 +127,12 @@ impl RewardClient {
                     reason,
                     ..
                 }) => {
-                    let reason = reason
-                        .clone()
-                        .unwrap_or_else(|| "it gave no reason".to_owned());
-                    return Err(self.cannot(kind, &reason));
+                    let reason = reason.as_deref().unwrap_or("it gave no reason");
+                    return Err(RewardError::Grader {
+                        url: self.url().to_owned(),
+                        kind,
+                        reason: reason.trim_end_matches('.').to_owned(),
+                    });
                 }
                 Some(GraderInfo {
                     state: GraderState::Preparing,
@@ -100,45 +154,93 @@ impl RewardClient {
                 );
             }
             tokio::time::sleep(PAUSE).await;
-            graders = self.inner.client.ready().await?.graders;
+            graders = self.reach().await?;
         }
     }
 
-    /// The verdict does not matter, as long as there is one.
-    async fn probe(&self, kind: &'static str, task: Arc<Task>) -> Result<(), RewardError> {
-        let completion = match kind {
-            "math" => "\\boxed{0}",
-            "code" => "```python\npass\n```",
-            // Goes to Lean, which reads the task's header and statement.
-            _ => "trivial",
+    /// Has the first task judged and, where there is no verdict on it, others, since it may be the task that is broken. Which verdict does not matter.
+    async fn probe(&self, kind: &'static str, tasks: &[&Task]) -> Result<(), RewardError> {
+        let started = Instant::now();
+        let trials: Vec<Ask> = spread(tasks).map(|task| trial(kind, task)).collect();
+        let Some((first, others)) = trials.split_first() else {
+            return Ok(());
         };
-        let ask = Ask {
-            prompt: task.question.as_str().into(),
-            completion: completion.to_owned(),
-            task,
+        let judged = self.judge(vec![first.clone()]).await?;
+        let Some(reason) = judged.first().and_then(unjudged) else {
+            return Ok(());
         };
-        let judged = self.judge(vec![ask]).await?;
-        match judged.first() {
-            Some(judged) if judged.verdict == Verdict::Unavailable => {
-                Err(self.cannot(kind, &reason(&judged.detail)))
-            }
-            _ => Ok(()),
+        // Where patience has ended, others would only take as long.
+        let patience = self.inner.patience;
+        let patient = patience.is_zero() || started.elapsed() < patience;
+        let others: &[Ask] = if patient { others } else { &[] };
+        let judged = self.judge(others.to_vec()).await?;
+        if judged.iter().any(|judged| unjudged(judged).is_none()) {
+            tracing::warn!(
+                "the verifier at {} cannot judge the task {}, though others of its kind ({reason}); samples of such a task are masked. Correct it, or leave it out",
+                self.url(),
+                first.task.id
+            );
+            return Ok(());
         }
-    }
-
-    fn cannot(&self, kind: &'static str, reason: &str) -> RewardError {
-        let reason = reason.trim_end_matches('.').to_owned();
-        RewardError::Grader {
+        Err(RewardError::Unjudged {
             url: self.url().to_owned(),
             kind,
+            task: first.task.id.clone(),
+            others: others.len(),
             reason,
+        })
+    }
+}
+
+/// Asks until there is an answer, for a while.
+async fn patiently<T, F>(question: impl Fn() -> F) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, ClientError>>,
+{
+    let started = Instant::now();
+    loop {
+        match question().await {
+            Err(error) if error.retryable() && started.elapsed() < CONNECT_PATIENCE => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            answer => return answer,
         }
     }
 }
 
-fn reason(detail: &serde_json::Value) -> String {
-    match detail.get("reason").and_then(serde_json::Value::as_str) {
-        Some(reason) => reason.to_owned(),
-        None => detail.to_string(),
+/// Up to [`PROBES`] of `tasks`, the first and others at equal distances.
+fn spread<'a>(tasks: &[&'a Task]) -> impl Iterator<Item = &'a Task> {
+    let step = tasks.len().div_ceil(PROBES).max(1);
+    tasks.iter().copied().step_by(step)
+}
+
+/// A completion that gets a verdict wherever there can be one.
+fn trial(kind: &str, task: &Task) -> Ask {
+    let completion = match kind {
+        "math" => "\\boxed{0}",
+        "code" => "```python\npass\n```",
+        // Goes to Lean, which reads the task's header and statement.
+        _ => "trivial",
+    };
+    Ask {
+        prompt: task.question.as_str().into(),
+        completion: completion.to_owned(),
+        task: Arc::new(task.clone()),
     }
+}
+
+/// Why there is no verdict; `None` where there is one.
+fn unjudged(judged: &Judged) -> Option<String> {
+    if judged.verdict != Verdict::Unavailable {
+        return None;
+    }
+    let reason = match judged
+        .detail
+        .get("reason")
+        .and_then(serde_json::Value::as_str)
+    {
+        Some(reason) => reason.to_owned(),
+        None => judged.detail.to_string(),
+    };
+    Some(reason.trim_end_matches('.').to_owned())
 }

@@ -1,10 +1,11 @@
 use std::sync::atomic::AtomicUsize;
 
+use datasets::{CodeTask, CodeTest, Compare, Dataset, MathTask, TaskSpec, Value};
 use serde_json::json;
 use verifier_api::TaskRef;
 
 use super::*;
-use crate::scripted::{Answer, Scripted, dataset, judgement, verifier_settings};
+use crate::scripted::{Answer, MOST_ITEMS, Scripted, dataset, judgement, verifier_settings};
 
 fn asks(completions: &[&str]) -> Vec<Ask> {
     let task = Arc::new(dataset(1, 0).train[0].clone());
@@ -133,6 +134,46 @@ async fn a_request_that_is_too_large_is_halved() {
 }
 
 #[tokio::test]
+async fn a_named_task_says_which_one_is_meant_and_goes_whole_where_the_servers_is_another() {
+    let own = asks(&["b"])[0].task.spec.digest().to_string();
+    let server = Scripted::serve(move |_, items| {
+        if items[0].completion == "b" {
+            assert_eq!(items[0].task_digest.as_deref(), Some(own.as_str()));
+            return Answer::of_letter_b(&items);
+        }
+        // From here on, its task is another.
+        match &items[0].task {
+            TaskRef::Named(_) => Answer::Status(422, ""),
+            TaskRef::Inline(_) => {
+                assert_eq!(items[0].task_digest, None);
+                Answer::of_letter_b(&items)
+            }
+        }
+    })
+    .await;
+    let client = client(&server, 5);
+    for (completion, reward) in [("b", 1.0), ("c", 0.0)] {
+        let judged = client.judge(asks(&[completion])).await.unwrap();
+        assert_eq!(rewards(&judged), [Some(reward)]);
+    }
+    assert_eq!(server.requests(), 3);
+}
+
+#[tokio::test]
+async fn a_task_that_is_too_large_for_any_request_is_named() {
+    let server = Scripted::serve(|_, _| Answer::Status(413, "")).await;
+    let error = client(&server, 5)
+        .judge(asks(&["b", "c"]))
+        .await
+        .unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("toy/train/0") && error.contains("limits.body_bytes"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn tasks_that_the_server_does_not_know_are_sent_whole() {
     let inline = Arc::new(AtomicUsize::new(0));
     let seen = inline.clone();
@@ -189,27 +230,90 @@ async fn training_does_not_start_on_a_grader_that_will_never_judge() {
     );
 
     let refusing = Scripted::serve(|_, items| {
-        Answer::Results(items.iter().map(|item| json!({"id": item.id, "reward": null, "verdict": "unavailable", "detail": {"reason": "no sandbox"}, "retryable": false, "key": "", "cached": false, "deterministic": false, "elapsed_ms": 0.0})).collect())
+        Answer::Results(items.iter().map(|item| refused(&item.id)).collect())
     })
     .await;
-    let error = client(&refusing, 5)
-        .start("toy", &dataset(1, 1))
-        .await
-        .unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("cannot judge math tasks: no sandbox"),
-        "{error}"
-    );
+    for (dataset, said) in [
+        (dataset(1, 0), "toy/train/0 got no verdict (no sandbox)"),
+        (
+            dataset(1, 1),
+            "toy/train/0 and 1 more got no verdict (no sandbox)",
+        ),
+        (
+            dataset(90, 10),
+            "toy/train/0 and 7 more got no verdict (no sandbox)",
+        ),
+    ] {
+        let error = client(&refusing, 5)
+            .start("toy", &dataset)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(&format!("cannot judge math tasks: {said}")),
+            "{error}"
+        );
+    }
+}
+
+/// The judgement of an item of which there will never be one.
+fn refused(id: &str) -> serde_json::Value {
+    json!({"id": id, "reward": null, "verdict": "unavailable", "detail": {"reason": "no sandbox."}, "retryable": false, "key": "", "cached": false, "deterministic": false, "elapsed_ms": 0.0})
+}
+
+#[tokio::test]
+async fn a_broken_first_task_stops_no_run() {
+    let server = Scripted::serve(|_, items| {
+        let judged = items.iter().map(|item| match &item.task {
+            TaskRef::Named(id) if id == "toy/train/0" => refused(&item.id),
+            _ => judgement(&item.id, false),
+        });
+        Answer::Results(judged.collect())
+    })
+    .await;
+    let client = client(&server, 5);
+    client.start("toy", &dataset(90, 10)).await.unwrap();
+    // The first by itself, and seven others in requests of four at most.
+    assert_eq!(server.requests(), 3);
+    let alone = client.start("toy", &dataset(1, 0)).await.unwrap_err();
+    assert!(alone.to_string().contains("correct the tasks"), "{alone}");
+}
+
+#[tokio::test]
+async fn a_batch_is_no_larger_than_the_verifier_takes() {
+    let server = Scripted::of_letter_b().await;
+    for (configured, batch) in [(10, 10), (MOST_ITEMS, MOST_ITEMS), (1_000, MOST_ITEMS)] {
+        let settings = config::Verifier {
+            batch: configured,
+            ..verifier_settings(&server.url, 5)
+        };
+        let client = RewardClient::new(&settings).unwrap();
+        assert_eq!(client.batch(), configured);
+        client.start("toy", &dataset(1, 1)).await.unwrap();
+        assert_eq!(client.batch(), batch);
+    }
 }
 
 #[tokio::test]
 async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise() {
-    for (name, dataset_name, by_id) in [
-        ("toy", "toy", true),
-        ("toy.jsonl", "toy", false),
-        ("other", "other", false),
+    // The server's digest is that of a toy with one task to train on and one held out.
+    let changed = {
+        let mut changed = dataset(1, 1);
+        changed.eval[0].spec = TaskSpec::Math(MathTask { answer: "c".into() });
+        changed
+    };
+    let other = Dataset {
+        name: "other".into(),
+        ..dataset(1, 1)
+    };
+    for (name, dataset, by_id) in [
+        ("toy", dataset(1, 1), true),
+        ("toy.jsonl", dataset(1, 1), false),
+        ("TOY.JSONL", dataset(1, 1), false),
+        ("toy", changed, false),
+        // One of which a part is here: each of its tasks says which one it is.
+        ("toy", dataset(1, 0), true),
+        ("other", other, false),
     ] {
         let server = Scripted::serve(move |_, items| {
             assert!(
@@ -221,8 +325,6 @@ async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise(
         })
         .await;
         let client = client(&server, 5);
-        let mut dataset = dataset(1, 1);
-        dataset.name = dataset_name.into();
         client.start(name, &dataset).await.unwrap();
         assert_eq!(
             rewards(&client.judge(asks(&["b"])).await.unwrap()),
@@ -231,37 +333,62 @@ async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise(
     }
 }
 
+#[test]
+fn a_code_task_travels_whole_with_all_that_decides() {
+    let code = CodeTask {
+        entry_point: "f".into(),
+        prefix: Some("def f(n):\n".into()),
+        canonical: Some("def f(n):\n    return n\n".into()),
+        imports: vec!["import math".into()],
+        example: Some("assert f(1) == 1".into()),
+        tests: vec![
+            CodeTest {
+                args: vec![Value::Tuple(vec![Value::from(1)])],
+                expected: None,
+            },
+            CodeTest {
+                args: Vec::new(),
+                expected: Some(Value::None),
+            },
+        ],
+        asserts: vec!["assert f(1) == 1".into()],
+        atol: 1e-6,
+        compare: Compare::Root,
+    };
+    let ask = Ask {
+        task: Arc::new(Task {
+            id: "mine/1".into(),
+            question: "q".into(),
+            spec: TaskSpec::Code(code),
+        }),
+        prompt: "q".into(),
+        completion: "c".into(),
+    };
+    let whole = wire::item(0, &ask, None, false);
+    assert_eq!(
+        serde_json::to_value(&whole).unwrap(),
+        json!({"id": "0", "prompt": "q", "completion": "c", "task": {
+            "kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuple": [1]}]}, {"args": [], "expected": null}], "asserts": ["assert f(1) == 1"],
+            "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1e-6, "compare": "root"
+        }})
+    );
+}
+
 #[tokio::test]
-async fn a_code_task_that_would_lose_something_on_the_way_is_not_sent_whole() {
-    let code = |atol: f64| {
-        let spec = datasets::TaskSpec::Code(datasets::CodeTask {
-            entry_point: "f".into(),
-            prefix: None,
-            canonical: None,
-            imports: vec!["import math".into()],
-            example: None,
-            tests: Vec::new(),
-            asserts: vec!["assert f(1) == 1".into()],
-            atol,
-            compare: datasets::Compare::Equal,
-        });
-        Ask {
-            task: Arc::new(Task {
-                id: "mine/1".into(),
-                question: "q".into(),
-                spec,
-            }),
-            prompt: "q".into(),
-            completion: "c".into(),
-        }
-    };
-    let whole = wire::item(0, &code(0.0), false, false).unwrap();
-    let TaskRef::Inline(verifier_api::InlineTask::Code { asserts, .. }) = whole.task else {
-        panic!("not whole")
-    };
-    assert_eq!(asserts, ["import math\nassert f(1) == 1"]);
-    let error = wire::item(0, &code(1e-6), false, false).unwrap_err();
-    assert!(error.to_string().contains("--data-dir"), "{error}");
+async fn a_task_that_the_verifier_finds_fault_with_is_named() {
+    let server = Scripted::serve(|_, items| match &items[0].task {
+        TaskRef::Named(_) => Answer::Status(422, ""),
+        TaskRef::Inline(_) => Answer::Fault(1),
+    })
+    .await;
+    let mut asks = asks(&["b", "c"]);
+    asks[1].task = Arc::new(dataset(2, 0).train[1].clone());
+    let error = client(&server, 5).judge(asks).await.unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("does not take the task toy/train/1") && error.contains("Correct the task"),
+        "{error}"
+    );
 }
 
 #[test]

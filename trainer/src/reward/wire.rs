@@ -1,93 +1,62 @@
 //! A completion as the verifier's wire format has it: the task by its id, or whole.
 
-use datasets::{CodeTask, Compare, Task, TaskSpec};
+use datasets::digest::Digest;
+use datasets::{CodeTask, Compare, TaskSpec, Value};
 use verifier_api::{CodeTest, InlineTask, Item, TaskRef};
 
-use super::{Ask, RewardError};
+use super::Ask;
 
-/// The item of a completion; `id` is its place in the batch. With `all_tests`, its tests are counted beyond the first that fails.
-pub(super) fn item(
-    id: usize,
-    ask: &Ask,
-    named: bool,
-    all_tests: bool,
-) -> Result<Item, RewardError> {
-    let task = if named {
-        TaskRef::Named(ask.task.id.clone())
-    } else {
-        TaskRef::Inline(inline(&ask.task)?)
+/// The item of a completion; `id` is its place in the batch. Where the task goes by its id, `named` is the digest of what decides on it, so that the verifier judges by
+/// that or not at all. With `all_tests`, its tests are counted beyond the first that fails.
+pub(super) fn item(id: usize, ask: &Ask, named: Option<Digest>, all_tests: bool) -> Item {
+    let task = match named {
+        Some(_) => TaskRef::Named(ask.task.id.clone()),
+        None => TaskRef::Inline(inline(&ask.task.spec)),
     };
-    Ok(Item {
+    Item {
         id: id.to_string(),
         task,
+        task_digest: named.map(|digest| digest.to_string()),
         prompt: ask.prompt.to_string(),
         completion: ask.completion.clone(),
         all_tests,
-    })
-}
-
-/// `math`, `code` or `lean`.
-pub(super) fn kind(task: &Task) -> &'static str {
-    match task.spec {
-        TaskSpec::Math(_) => "math",
-        TaskSpec::Code(_) => "code",
-        TaskSpec::Lean(_) => "lean",
     }
 }
 
-fn inline(task: &Task) -> Result<InlineTask, RewardError> {
-    match &task.spec {
-        TaskSpec::Math(math) => Ok(InlineTask::Math {
+fn inline(spec: &TaskSpec) -> InlineTask {
+    match spec {
+        TaskSpec::Math(math) => InlineTask::Math {
             answer: math.answer.clone(),
-        }),
-        TaskSpec::Lean(lean) => Ok(InlineTask::Lean {
+        },
+        TaskSpec::Lean(lean) => InlineTask::Lean {
             header: lean.header.clone(),
             statement: lean.statement.clone(),
-        }),
-        TaskSpec::Code(code) => inline_code(code).map_err(|reason| RewardError::Unknown {
-            task: task.id.clone(),
-            reason,
-        }),
+        },
+        TaskSpec::Code(code) => inline_code(code),
     }
 }
 
-/// Whole or not at all: a task that lost a tolerance on the way would be another task.
-fn inline_code(code: &CodeTask) -> Result<InlineTask, &'static str> {
-    if code.atol != 0.0 || code.compare != Compare::Equal {
-        return Err("its results are compared with a tolerance or as sets");
-    }
-    if code.prefix.is_some() {
-        return Err("its completions go on with a text of its own");
-    }
-    let tests = code
-        .tests
-        .iter()
-        .map(|test| {
-            let expected = test
-                .expected
-                .as_ref()
-                .ok_or("its expected values are made from a reference program")?;
-            Ok(CodeTest {
-                args: test.args.iter().map(datasets::Value::to_json).collect(),
-                expected: expected.to_json(),
-            })
-        })
-        .collect::<Result<_, &'static str>>()?;
-    let imports = code.imports.join("\n");
-    let asserts = code
-        .asserts
-        .iter()
-        .map(|assert| {
-            if imports.is_empty() {
-                assert.clone()
-            } else {
-                format!("{imports}\n{assert}")
-            }
-        })
-        .collect();
-    Ok(InlineTask::Code {
+/// All but the example, which decides nothing.
+fn inline_code(code: &CodeTask) -> InlineTask {
+    let tests = code.tests.iter().map(|test| CodeTest {
+        args: test.args.iter().map(Value::to_json).collect(),
+        expected: test.expected.as_ref().map(Value::to_json),
+    });
+    InlineTask::Code {
         entry_point: code.entry_point.clone(),
-        tests,
-        asserts,
-    })
+        tests: tests.collect(),
+        asserts: code.asserts.clone(),
+        prefix: code.prefix.clone(),
+        canonical: code.canonical.clone(),
+        imports: code.imports.clone(),
+        atol: code.atol,
+        compare: match code.compare {
+            Compare::Equal => verifier_api::Compare::Equal,
+            Compare::Set => verifier_api::Compare::Set,
+            Compare::NotNone => verifier_api::Compare::NotNone,
+            Compare::PyramidSurface => verifier_api::Compare::PyramidSurface,
+            Compare::DigitDistance => verifier_api::Compare::DigitDistance,
+            Compare::Root => verifier_api::Compare::Root,
+        },
+    }
 }

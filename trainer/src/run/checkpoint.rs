@@ -35,7 +35,7 @@ pub(super) fn save(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<
     let folder = folder_of(run, step);
     if !folder.join(MARK).is_file() {
         let aside = run.checkpoints().join(format!(".step-{step}.partial"));
-        clear(&aside)?;
+        clear_partial(run)?;
         let written = write(&aside, policy, step)
             // What has lost its mark is no checkpoint, and in the way of one.
             .and_then(|()| clear(&folder))
@@ -160,6 +160,18 @@ fn symlink(target: String, link: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn symlink(target: String, link: &Path) -> io::Result<()> {
     std::fs::write(link, target)
+}
+
+/// Clears what was being written when a process was killed: what begins with a dot, which is the engine's folder or this file's.
+fn clear_partial(run: &RunFolder) -> Result<(), TrainError> {
+    let root = run.checkpoints();
+    let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
+    let hidden = |entry: &std::fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".");
+    entries
+        .flatten()
+        .filter(hidden)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .try_for_each(|entry| clear(&entry.path()))
 }
 
 fn clear(folder: &Path) -> Result<(), TrainError> {

@@ -5,8 +5,10 @@ use std::time::Duration;
 use engine::Group;
 
 use super::course::Run;
+use super::masked::Masked;
 use super::record::counts;
 use super::{TrainError, padding, store};
+use crate::config::BehaviourLogprob;
 use crate::data::{Phase, Slot};
 use crate::rollout::{self, Query, Rollout, RolloutError, Sample, SampledGroup};
 use crate::seed;
@@ -18,7 +20,7 @@ pub(super) struct Drawn {
     pub(super) from: usize,
     /// Whole groups, one update's after the other.
     pub(super) groups: Vec<SampledGroup>,
-    /// Groups that were drawn besides and given up, since they were all right or all wrong.
+    /// Groups that were drawn besides and given up, since they were all right or all wrong, or had no verdict.
     pub(super) dropped: usize,
     /// Seconds of drawing.
     pub(super) inference: Duration,
@@ -109,7 +111,9 @@ impl Run {
 
     async fn draw(&mut self, phase: &Phase, from: usize) -> Result<Option<Drawn>, TrainError> {
         let slots: Vec<Slot> = phase.updates[from..].iter().flatten().copied().collect();
-        let Some(rollout) = self.collect(phase, &slots).await? else {
+        // Over all draws together: one task that cannot be judged is many of a few that are drawn anew.
+        let mut masked = Masked::default();
+        let Some(rollout) = self.collect(phase, &slots, &mut masked).await? else {
             return Ok(None);
         };
         let mut drawn = Drawn {
@@ -123,13 +127,11 @@ impl Run {
             let idle: Vec<usize> = (0..drawn.groups.len())
                 .filter(|at| says_nothing(&drawn.groups[*at]))
                 .collect();
-            // A redrawn rest of a phase takes prompts that its first draw has not had.
-            let round = (from << 8) + round;
-            let slots = self.schedule.reserve(phase.index, round, idle.len());
+            let slots = self.schedule.reserve(phase.index, from, round, idle.len());
             if slots.is_empty() {
                 break;
             }
-            let Some(more) = self.collect(phase, &slots).await? else {
+            let Some(more) = self.collect(phase, &slots, &mut masked).await? else {
                 return Ok(None);
             };
             drawn.inference += more.inference;
@@ -145,16 +147,20 @@ impl Run {
             let temperature = self.job.config.sampling.temperature as f32;
             tokio::task::block_in_place(|| padding::pad(policy, &mut drawn.groups, temperature))?;
         }
+        if self.job.config.sampling.behaviour_logprob == BehaviourLogprob::Recompute {
+            self.recompute(phase, &mut drawn)?;
+        }
         self.score_by_reference(&mut drawn.groups)?;
         store::save(&self.job.folder, phase, &drawn)?;
         Ok(Some(drawn))
     }
 
-    /// Draws and judges completions of each slot's prompt.
+    /// Draws and judges completions of each slot's prompt. `masked` has those of the draws before.
     async fn collect(
         &mut self,
         phase: &Phase,
         slots: &[Slot],
+        masked: &mut Masked,
     ) -> Result<Option<Rollout>, TrainError> {
         let run_seed = self.job.config.run.seed;
         let queries: Vec<Query> = slots
@@ -180,7 +186,10 @@ impl Run {
         .await;
         match drawn {
             Ok(rollout) => {
-                self.check_masked(phase, &rollout)?;
+                let samples = rollout.groups.iter().flat_map(|group| &group.samples);
+                masked.count(samples.map(|sample| (sample.judged.reward, &sample.judged.detail)));
+                let whose = format!("phase {}", phase.index + 1);
+                masked.check(self.job.config.verifier.max_masked, &whose)?;
                 Ok(Some(rollout))
             }
             Err(RolloutError::Stopped) => Ok(None),
@@ -188,26 +197,24 @@ impl Run {
         }
     }
 
-    fn check_masked(&self, phase: &Phase, rollout: &Rollout) -> Result<(), TrainError> {
-        let all = rollout.groups.iter().map(|group| group.samples.len()).sum();
-        let masked: Vec<_> = rollout
-            .groups
-            .iter()
-            .flat_map(|group| &group.samples)
-            .filter(|sample| sample.judged.reward.is_none())
-            .collect();
-        let limit = self.job.config.verifier.max_masked;
-        if let Some(last) = masked.last()
-            && masked.len() as f64 > limit * all as f64
-        {
-            let reason = last.judged.detail.to_string();
-            return Err(TrainError::Masked {
-                phase: phase.index,
-                masked: masked.len(),
-                all,
-                limit,
-                reason,
-            });
+    /// Takes log μ from training's forward pass over the completions of each update.
+    fn recompute(&self, phase: &Phase, drawn: &mut Drawn) -> Result<(), TrainError> {
+        let temperature = self.job.config.sampling.temperature as f32;
+        let mut rest = &mut drawn.groups[..];
+        for update in &phase.updates[drawn.from..] {
+            let (groups, after) = rest.split_at_mut(update.len());
+            rest = after;
+            let tokens = groups.iter().map(tokens_of).collect();
+            let scores =
+                tokio::task::block_in_place(|| self.job.policy.score(tokens, temperature))?;
+            let samples = groups.iter_mut().flat_map(|group| &mut group.samples);
+            for (sample, score) in samples.zip(scores) {
+                let (own, behind) = score.logp.split_at(sample.tokens.len());
+                sample.logp = own.to_vec();
+                if let Some(padding) = &mut sample.padding {
+                    padding.logp = behind.to_vec();
+                }
+            }
         }
         Ok(())
     }
@@ -236,7 +243,7 @@ pub(super) fn tokens_of(group: &SampledGroup) -> Group {
     }
 }
 
-/// Whether a group is all right or all wrong.
+/// Whether a group is all right or all wrong, or has no verdict.
 fn says_nothing(group: &SampledGroup) -> bool {
     let counts = counts(group);
     counts.correct == 0 || counts.correct == counts.judged

@@ -38,10 +38,10 @@ pub enum TrainError {
     )]
     NoModel(String),
     /// Too many samples without a verdict.
-    #[error("{masked} of the {all} samples of phase {phase} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Mend the verifier, then continue", .limit * 100.0)]
+    #[error("{masked} of the {all} samples of {whose} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Mend the verifier, then continue", .limit * 100.0)]
     Masked {
-        /// The phase.
-        phase: usize,
+        /// The phase, as the terminal numbers it, or the evaluation.
+        whose: String,
         /// Samples without a verdict.
         masked: usize,
         /// Samples.
@@ -182,6 +182,7 @@ impl TrainError {
                 | Self::Samples(_)
                 | Self::OtherTasks { .. }
                 | Self::DataNote { .. }
+                | Self::Teacher { .. }
         )
     }
 }

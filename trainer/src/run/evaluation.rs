@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::course::Run;
+use super::masked::Masked;
 use super::record::EvalRecord;
 use super::{Log, TrainError, checkpoint};
 use crate::eval;
@@ -38,6 +39,12 @@ impl Run {
             Err(RolloutError::Stopped) => return Ok(false),
             Err(error) => return Err(TrainError::Rollout(error)),
         };
+        let mut masked = Masked::default();
+        let samples = evaluation.records.iter().map(|record| &record.sample);
+        masked.count(samples.map(|sample| (sample.reward, &sample.detail)));
+        let whose = format!("the evaluation after {} updates", self.step);
+        // Nothing is written yet, so a run that is continued makes this evaluation anew.
+        masked.check(self.job.config.verifier.max_masked, &whose)?;
         let record = eval_record(self.step, &evaluation, &self.evaluation);
         self.job
             .journal
@@ -73,7 +80,10 @@ fn eval_record(
     evaluation: &eval::Evaluation,
     settings: &eval::Settings,
 ) -> EvalRecord {
-    let summary = evaluation.summary(&settings.k);
+    // Checkpoints are ranked and alarms ring by Pass@1, whatever was asked for.
+    let others = settings.k.iter().copied().filter(|k| *k != 1);
+    let k: Vec<usize> = std::iter::once(1).chain(others).collect();
+    let summary = evaluation.summary(&k);
     EvalRecord {
         step,
         samples: settings.samples,

@@ -56,7 +56,7 @@ impl Journal {
         let mut alarms = Vec::new();
         // A teacher's completions are all right, and nobody draws them: there is nothing to be alarmed by.
         if config.run.alarms && config.data.teacher.is_none() {
-            let mut watch = Watch::default();
+            let mut watch = Watch::new(&config.algorithm.estimator());
             alarms = watch.replay(&steps, &evals);
             self.progress.standing(watch.standing());
             self.watch = Some(watch);

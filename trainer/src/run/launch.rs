@@ -9,7 +9,8 @@ use engine::Engine;
 use super::data_note::{DataNote, data_dir_of};
 use super::paths::{in_full, settle};
 use super::plan::Taken;
-use super::{Job, Journal, Progress, RunFolder, Summary, TrainError, teacher, train};
+use super::teacher::Given;
+use super::{Job, Journal, Progress, RunFolder, Summary, TrainError, train};
 use crate::config::{self, Config, ConfigError, Factor};
 use crate::data::{self, Prompts};
 use crate::policy::Policy;
@@ -117,6 +118,11 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
         }
         Target::Resume(root) => data_dir.map_or_else(|| data_dir_of(root), |dir| Ok(Some(dir)))?,
     };
+    let begun = match &target {
+        Target::New(_) => None,
+        Target::Resume(root) => Some(root.as_path()),
+    };
+    let given = Given::read(&config, begun)?;
     let data_dir = data_dir.map(|dir| in_full(&dir));
     let dataset = data::open(&config, data_dir.as_deref())?;
     let note = DataNote::of(&config, &dataset, data_dir.as_deref())?;
@@ -153,21 +159,31 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
         // What does not fit is better known now than after the first phase.
         Taken::new(&config, &engine::load::config(&model)?, &prompts)?.fits(Some(gpu))?;
     }
-    warn(&progress, &config, &prompts);
+    for warning in warnings(&config, &prompts) {
+        progress.say(&format!("warning: {warning}"));
+    }
+    let taught = match given {
+        Some(given) => Some(
+            given
+                .lessons(
+                    &config,
+                    policy.as_ref(),
+                    &rewards,
+                    &prompts.train,
+                    &mut progress,
+                )
+                .await?,
+        ),
+        None => None,
+    };
+    // Whatever can be refused was: this is the first thing that is made.
     let folder = match &target {
         Target::New(root) => RunFolder::create(root, &config.to_toml())?,
         Target::Resume(root) => RunFolder::open(root)?,
     };
+    progress.say(&format!("run folder: {}", folder.root().display()));
     note.keep(&folder)?;
-    let lessons = teacher::lessons(
-        &config,
-        policy.as_ref(),
-        &rewards,
-        &prompts.train,
-        &folder,
-        &mut progress,
-    )
-    .await?;
+    let lessons = taught.map(|taught| taught.keep(&folder)).transpose()?;
     train(Job {
         config,
         policy,
@@ -197,23 +213,52 @@ fn describe(model: &Path, engine: &Engine) -> String {
     )
 }
 
-fn warn(progress: &Progress, config: &Config, prompts: &Prompts) {
+/// What a person should know before it costs hours.
+fn warnings(config: &Config, prompts: &Prompts) -> Vec<String> {
+    let mut warnings = Vec::new();
     if config.algorithm.factor == Factor::One && config.algorithm.h > 1 {
-        progress.say(&format!(
-            "warning: `algorithm.h` is {}, but the factor `one` does nothing against stale samples, so all updates of a phase but its first are biased; set `algorithm.h = 1`, or take another preset, such as rapid-paper",
+        warnings.push(format!(
+            "`algorithm.h` is {}, but the factor `one` does nothing against stale samples, so all updates of a phase but its first are biased; set `algorithm.h = 1`, or take another preset, such as rapid-paper",
             config.algorithm.h
         ));
     }
     if prompts.left_out > 0 {
-        progress.say(&format!("warning: {} training tasks are left out, since their prompts are too long (`data.max_prompt_tokens` is {})", prompts.left_out, config.data.max_prompt_tokens));
+        warnings.push(format!("{} training tasks are left out, since their prompts are too long (`data.max_prompt_tokens` is {})", prompts.left_out, config.data.max_prompt_tokens));
     }
     if prompts.eval_left_out > 0 {
-        progress.say(&format!("warning: {} evaluation tasks are left out, since their prompts leave no room for an answer in the model's context", prompts.eval_left_out));
+        warnings.push(format!("{} evaluation tasks are left out, since their prompts leave no room for an answer in the model's context", prompts.eval_left_out));
+    }
+    if config.eval.samples > 0 && prompts.eval.is_empty() {
+        warnings.push("there are no held-out tasks, so the run is never evaluated, no checkpoint is its best, and no alarm hears of reward hacking; give the data set tasks with the split `eval`, or set `eval.samples = 0`".to_owned());
     }
     if let Some((train, eval)) = prompts.overlap.first() {
-        progress.say(&format!(
-            "warning: {} training questions also stand in the evaluation set ({train} is {eval}, for one), so the evaluation flatters; leave them out of one of the two",
+        warnings.push(format!(
+            "{} training questions also stand in the evaluation set ({train} is {eval}, for one), so the evaluation flatters; leave them out of one of the two",
             prompts.overlap.len()
         ));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Toy, dataset};
+
+    #[test]
+    fn a_run_without_held_out_tasks_is_warned_of_unless_it_wants_none() {
+        let told = |held_out: usize, samples: &str| {
+            let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\ntemplate = \"plain\"\n[sampling]\nmax_tokens = 4\n";
+            let config = config::parse("test", recipe, &[samples.to_owned()]).unwrap();
+            let prompts = Prompts::new(&config, dataset(4, held_out), &Toy::default()).unwrap();
+            warnings(&config, &prompts)
+        };
+        let told_of_none = told(0, "eval.samples=8");
+        assert!(
+            told_of_none.len() == 1 && told_of_none[0].contains("no held-out tasks"),
+            "{told_of_none:?}"
+        );
+        assert_eq!(told(2, "eval.samples=8"), Vec::<String>::new());
+        assert_eq!(told(0, "eval.samples=0"), Vec::<String>::new());
     }
 }

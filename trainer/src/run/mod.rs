@@ -17,6 +17,7 @@ mod folder;
 mod journal;
 mod launch;
 mod learning_rate;
+mod masked;
 mod pace;
 mod padding;
 mod paths;

@@ -1,6 +1,8 @@
-//! Paths in full, so that a run goes on from whatever folder it is taken up in.
+//! What a run's configuration leaves to the place and the day it begins on, put down, so that it goes on the same from whatever folder and on whatever day it is taken up.
 
 use std::path::{Path, PathBuf};
+
+use engine::text::today;
 
 use crate::config::Config;
 
@@ -13,7 +15,7 @@ pub fn in_full(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.to_owned())
 }
 
-/// A configuration with all its paths in full. Names of models, data sets and templates stay.
+/// A configuration with all its paths in full, and with the day that chat templates are told. Names of models, data sets and templates stay.
 pub(super) fn settle(mut config: Config) -> Config {
     for path in [&mut config.model.path, &mut config.data.teacher] {
         *path = path.take().map(|path| in_full(&path));
@@ -24,6 +26,9 @@ pub(super) fn settle(mut config: Config) -> Config {
         .is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"))
     {
         config.data.dataset = text(dataset);
+    }
+    if config.data.chat && config.data.chat_date.is_none() {
+        config.data.chat_date = Some(today().to_string());
     }
     let template = Path::new(&config.data.template);
     // With a brace in it, it would be read as a template's own text.
@@ -57,6 +62,16 @@ mod tests {
         let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"gsm8k\"\ntemplate = \"plain\"\n";
         let named = config::parse("test", recipe, &[]).unwrap();
         assert_eq!(settle(named.clone()), named);
+    }
+
+    #[test]
+    fn a_run_that_chats_keeps_the_day_on_which_it_began() {
+        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\nchat = true\n";
+        let of = |sets: &[String]| settle(config::parse("test", recipe, sets).unwrap());
+        assert!(of(&[]).data.chat_day().is_some());
+        let given = of(&["data.chat_date=2026-03-09".to_owned()]);
+        assert_eq!(given.data.chat_date.as_deref(), Some("2026-03-09"));
+        assert_eq!(settle(given.clone()), given);
     }
 
     #[test]

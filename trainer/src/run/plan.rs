@@ -34,7 +34,7 @@ pub struct Plan {
     pub eval_completions: usize,
     /// Most completions that dynamic sampling draws besides.
     pub redrawn: usize,
-    /// Checkpoints that stand on disk at once, at most: the newest and the best.
+    /// Checkpoints that stand on disk at once, at most: the newest, the best, and one that is being written.
     pub checkpoints: usize,
     /// What the model takes; `None` where it is not on this machine.
     pub model: Option<Taken>,
@@ -110,7 +110,8 @@ impl Taken {
             parameters,
             memory: Footprint {
                 cache: training.cache.max(evaluation.cache),
-                work: training.work.max(evaluation.work),
+                // A second model works in memory of its own.
+                work: training.work.max(evaluation.work) + if second { training.work } else { 0 },
                 ..training
             },
             reference: if second { training.weights } else { 0 },
@@ -163,7 +164,7 @@ impl Plan {
             evaluations: if eval_tasks == 0 { 0 } else { evaluations },
             eval_completions: eval_tasks * config.eval.samples,
             redrawn: completions * config.algorithm.dynamic_sampling,
-            checkpoints: config.run.keep + usize::from(config.eval.samples > 0),
+            checkpoints: config.run.keep + usize::from(config.eval.samples > 0) + 1,
             model,
         }
     }

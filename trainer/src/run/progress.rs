@@ -13,6 +13,7 @@ use super::update::Place;
 use crate::config::Config;
 use crate::data::Schedule;
 use crate::rollout::Tally;
+use crate::stderr::say;
 
 /// Lines on long work come at most this often.
 const REMINDER: Duration = Duration::from_secs(30);
@@ -95,8 +96,8 @@ impl Progress {
     /// A line of its own.
     pub fn say(&self, text: &str) {
         match &self.shape {
-            Shape::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
-            Shape::Lines => eprintln!("{text}"),
+            Shape::Bar(bar) => bar.suspend(|| say(text)),
+            Shape::Lines => say(text),
             Shape::Silent => {}
         }
     }
@@ -176,7 +177,10 @@ impl Progress {
                 bar.set_message(state);
             }
             Shape::Lines if self.said.elapsed() > REMINDER => {
-                eprintln!("{name}: {done} of {} completions, {state}", tally.wanted);
+                say(&format!(
+                    "{name}: {done} of {} completions, {state}",
+                    tally.wanted
+                ));
                 self.said = Instant::now();
             }
             Shape::Lines | Shape::Silent => {}
@@ -308,7 +312,7 @@ fn update_line(record: &StepRecord, updates: usize, ahead: &str) -> String {
 }
 
 fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
-    let figures: Vec<String> = record
+    let mut figures: Vec<String> = record
         .pass_at
         .iter()
         .map(|(k, e)| {
@@ -320,6 +324,9 @@ fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
             )
         })
         .collect();
+    if record.masked > 0 {
+        figures.push(format!("{} masked", record.masked));
+    }
     let best = match best {
         Some((step, _)) if step == record.step => "; the best so far".to_owned(),
         Some((step, pass)) => format!(
@@ -387,5 +394,13 @@ mod tests {
         assert!(line(0, None).ends_with("Pass@1 50.0% [40.0, 60.0]"));
         assert!(line(8, Some((8, 0.5))).ends_with("; the best so far"));
         assert!(line(9, Some((8, 0.6))).ends_with("; the best so far: Pass@1 60.0% after 8"));
+        let masked = EvalRecord {
+            masked: 3,
+            ..record(8)
+        };
+        assert!(
+            evaluation_line(&masked, Some((8, 0.5)))
+                .ends_with("Pass@1 50.0% [40.0, 60.0], 3 masked; the best so far")
+        );
     }
 }

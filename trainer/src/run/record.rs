@@ -29,7 +29,7 @@ pub struct StepRecord {
     /// Groups by their verdicts.
     #[serde(flatten)]
     pub groups: GroupCounts,
-    /// Groups that were drawn besides in this phase and given up, since they were all right or all wrong; with the phase's first update.
+    /// Groups that were drawn besides in this phase and given up, since they were all right or all wrong, or had no verdict; with the phase's first update.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: usize,
     /// Rewards, loss, staleness, effective sample size.

@@ -1,8 +1,9 @@
 //! What supervised fine-tuning learns from: a teacher's completions, of which the verifier finds those that are right.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use engine::Finish;
 use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
 
-use super::folder::{RunFolder, write_aside};
+use super::folder::{self, RunFolder, write_aside};
 use super::{Progress, TrainError};
 use crate::config::Config;
 use crate::data::{Asking, Prompt};
@@ -20,6 +21,8 @@ use crate::rollout::{Sample, SampledGroup, Tally};
 
 /// Completions judged between two words of progress.
 const CHUNK: usize = 256;
+/// The file in a run folder that has the teacher's completions that the verifier found right.
+const CHOICE: &str = "teacher.jsonl";
 
 /// A right completion of a prompt.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,113 +71,162 @@ impl Lesson {
     }
 }
 
-/// The lessons of a recipe. Their choice is kept in the run folder, so that a run that is taken up again learns from the same.
-pub(super) async fn lessons(
-    config: &Config,
-    policy: &dyn Policy,
-    rewards: &RewardClient,
-    prompts: &[Arc<Prompt>],
-    folder: &RunFolder,
-    progress: &mut Progress,
-) -> Result<Option<Vec<Lesson>>, TrainError> {
-    let Some(path) = &config.data.teacher else {
-        return Ok(None);
-    };
-    let refused = |reason: String| TrainError::Teacher {
-        path: path.clone(),
-        reason,
-    };
-    let by_id: HashMap<&str, &Arc<Prompt>> = prompts
-        .iter()
-        .map(|prompt| (prompt.task.id.as_str(), prompt))
-        .collect();
-    let kept = folder.root().join("teacher.jsonl");
-    let right = if kept.exists() {
-        read(&kept)?
-    } else {
-        let lines = read(path)?;
-        let right = judged(rewards, &by_id, lines, config.verifier.max_masked, progress)
-            .await
-            .and_then(|(right, told, unjudged)| {
-                progress.say(&told);
-                if let Some(reason) = unjudged {
-                    return Err(refused(format!(
-                        "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({told}); the last reason was: {reason}. Mend the verifier, then continue",
-                        100.0 * config.verifier.max_masked
-                    )));
-                }
-                if right.is_empty() {
-                    return Err(refused(format!(
-                        "none of its completions can be learnt from ({told}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
-                        config.data.dataset,
-                        prompts.first().map_or("none", |prompt| &prompt.task.id),
-                    )));
-                }
-                Ok(right)
-            })?;
-        let mut text = Vec::new();
-        for line in &right {
-            serde_json::to_writer(&mut text, line)
-                .map_err(|error| TrainError::io(&kept, error.into()))?;
-            text.push(b'\n');
+/// A teacher's completions as they were read, before a model is.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// The teacher's file.
+    path: PathBuf,
+    lines: Vec<Line>,
+    /// Whether they are those that the verifier found right when the run began.
+    chosen: bool,
+}
+
+/// Lessons that nothing was written of yet.
+#[derive(Debug)]
+pub(super) struct Taught {
+    lessons: Vec<Lesson>,
+    /// Content of the file that keeps their choice, where the run has none.
+    choice: Option<Vec<u8>>,
+}
+
+impl Given {
+    /// What a recipe's teacher wrote, or what the run to continue, in the folder `begun`, chose of it. `None` where there is no teacher.
+    pub(super) fn read(config: &Config, begun: Option<&Path>) -> Result<Option<Self>, TrainError> {
+        let Some(path) = &config.data.teacher else {
+            return Ok(None);
+        };
+        let kept = begun
+            .map(|root| root.join(CHOICE))
+            .filter(|kept| kept.exists());
+        Ok(Some(Self {
+            path: path.clone(),
+            lines: read(kept.as_ref().unwrap_or(path))?,
+            chosen: kept.is_some(),
+        }))
+    }
+
+    /// The lessons among them.
+    pub(super) async fn lessons(
+        self,
+        config: &Config,
+        policy: &dyn Policy,
+        rewards: &RewardClient,
+        prompts: &[Arc<Prompt>],
+        progress: &mut Progress,
+    ) -> Result<Taught, TrainError> {
+        let Self {
+            path,
+            lines,
+            chosen,
+        } = self;
+        let refused = |reason: String| TrainError::Teacher {
+            path: path.clone(),
+            reason,
+        };
+        let by_id: HashMap<&str, &Arc<Prompt>> = prompts
+            .iter()
+            .map(|prompt| (prompt.task.id.as_str(), prompt))
+            .collect();
+        let right = if chosen {
+            lines
+        } else {
+            let limit = config.verifier.max_masked;
+            let (right, told, unjudged) = judged(rewards, &by_id, lines, limit, progress).await?;
+            progress.say(&told);
+            if let Some(reason) = unjudged {
+                return Err(refused(format!(
+                    "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({told}); the last reason was: {reason}. Mend the verifier, then give the same command again",
+                    100.0 * limit
+                )));
+            }
+            if right.is_empty() {
+                return Err(refused(format!(
+                    "none of its completions can be learnt from ({told}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
+                    config.data.dataset,
+                    prompts.first().map_or("none", |prompt| &prompt.task.id),
+                )));
+            }
+            right
+        };
+        let choice = if chosen {
+            None
+        } else {
+            Some(folder::lines(Path::new(CHOICE), &right)?)
+        };
+        let ending = Ending::of(config, policy)?;
+        let all = right.len();
+        let lessons: Vec<Lesson> = right
+            .into_iter()
+            .filter_map(|line| {
+                let prompt = Arc::clone(by_id.get(line.task.as_str())?);
+                Some(
+                    ending
+                        .tokens(policy, &line.completion)
+                        .map(|tokens| Lesson {
+                            prompt,
+                            text: line.completion,
+                            tokens,
+                        }),
+                )
+            })
+            .collect::<Result<_, _>>()?;
+        let short: Vec<Lesson> = lessons
+            .into_iter()
+            .filter(|lesson| lesson.tokens.len() <= config.sampling.max_tokens)
+            .collect();
+        if short.len() < all {
+            progress.say(&format!(
+                "warning: {} right completions of the teacher are left out, since they have more than {} tokens (`sampling.max_tokens`)",
+                all - short.len(),
+                config.sampling.max_tokens
+            ));
         }
-        write_aside(&kept, &text)?;
-        right
-    };
-    let ending = Ending::of(config, policy)?;
-    let all = right.len();
-    let lessons: Vec<Lesson> = right
-        .into_iter()
-        .filter_map(|line| {
-            let prompt = Arc::clone(by_id.get(line.task.as_str())?);
-            Some(
-                ending
-                    .tokens(policy, &line.completion)
-                    .map(|tokens| Lesson {
-                        prompt,
-                        text: line.completion,
-                        tokens,
-                    }),
-            )
+        if short.is_empty() {
+            return Err(refused(format!(
+                "all of its right completions have more than {} tokens; raise `sampling.max_tokens`",
+                config.sampling.max_tokens
+            )));
+        }
+        Ok(Taught {
+            lessons: short,
+            choice,
         })
-        .collect::<Result<_, _>>()?;
-    let short: Vec<Lesson> = lessons
-        .into_iter()
-        .filter(|lesson| lesson.tokens.len() <= config.sampling.max_tokens)
-        .collect();
-    if short.len() < all {
-        progress.say(&format!(
-            "warning: {} right completions of the teacher are left out, since they have more than {} tokens (`sampling.max_tokens`)",
-            all - short.len(),
-            config.sampling.max_tokens
-        ));
     }
-    if short.is_empty() {
-        return Err(refused(format!(
-            "all of its right completions have more than {} tokens; raise `sampling.max_tokens`",
-            config.sampling.max_tokens
-        )));
+}
+
+impl Taught {
+    /// The lessons, once their choice is kept in the run folder: a run that is taken up again learns from the same.
+    pub(super) fn keep(self, folder: &RunFolder) -> Result<Vec<Lesson>, TrainError> {
+        if let Some(choice) = &self.choice {
+            write_aside(&folder.root().join(CHOICE), choice)?;
+        }
+        Ok(self.lessons)
     }
-    Ok(Some(short))
 }
 
 fn read(path: &Path) -> Result<Vec<Line>, TrainError> {
-    let file = std::fs::File::open(path).map_err(|source| TrainError::io(path, source))?;
+    let refused = |reason: String| TrainError::Teacher {
+        path: path.to_owned(),
+        reason,
+    };
+    let unreadable = |error: io::Error| {
+        refused(format!(
+            "it cannot be read ({error}); write one with `rapid generate --dataset D --split train -n 5 --out FILE.jsonl`, and give it as `data.teacher`"
+        ))
+    };
+    let file = File::open(path).map_err(unreadable)?;
     let mut lines = Vec::new();
     for (number, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(|source| TrainError::io(path, source))?;
+        let line = line.map_err(unreadable)?;
         if line.trim().is_empty() {
             continue;
         }
-        lines.push(
-            serde_json::from_str(&line).map_err(|error| TrainError::Teacher {
-                path: path.to_owned(),
-                reason: format!(
-                    "line {} is no {{\"task\": ID, \"completion\": TEXT}} ({error})",
-                    number + 1
-                ),
-            })?,
-        );
+        lines.push(serde_json::from_str(&line).map_err(|error| {
+            refused(format!(
+                "line {} is no {{\"task\": ID, \"completion\": TEXT}} ({error})",
+                number + 1
+            ))
+        })?);
     }
     Ok(lines)
 }

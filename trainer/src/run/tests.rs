@@ -1,4 +1,5 @@
 mod resuming;
+mod unjudged;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -380,7 +381,7 @@ async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
     .unwrap_err()
     .to_string();
     assert!(
-        error.contains("of the 48 samples of phase 0 have no verdict, more than the 10 %")
+        error.contains("of the 48 samples of phase 1 have no verdict, more than the 10 %")
             && error.contains("out of order"),
         "{error}"
     );
@@ -465,6 +466,20 @@ async fn only_the_newest_and_the_best_checkpoints_are_kept() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_best_checkpoint_goes_by_pass_at_1_whichever_k_is_asked_for() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let root = home.path().join("run");
+    let config = config(&server.url, &["eval.k=[4]"]);
+    let evals = go(&root, &config).await.unwrap().evals;
+    assert!(evals.iter().all(|eval| eval.pass_at.keys().eq(&[1, 4])));
+    let best = best(&evals).unwrap().0;
+    assert_eq!(
+        std::fs::read_link(root.join("checkpoints/best")).unwrap(),
+        Path::new(&format!("step-{best}"))
+    );
+}
+
 #[test]
 fn a_continued_run_keeps_what_its_numbers_rest_on() {
     let home = tempfile::tempdir().unwrap();
@@ -528,7 +543,7 @@ fn a_plan_counts_what_the_run_will_do() {
     132 completions in all, at most 528 tokens
     4 evaluations of 20 completions
     memory: 2.5 GB at most, 0.4 GB of it for the 100 M weights, 1.2 GB for gradient and moments, and 0.7 GB for keys and values or, in their place, kept activations
-    disk: at most 2 checkpoints at once, 1.6 GB each
+    disk: at most 3 checkpoints at once, 1.6 GB each
     ");
     assert!(model.fits(None).is_ok() && model.fits(Some(2_600_000_000)).is_ok());
     insta::assert_snapshot!(

@@ -10,7 +10,7 @@ use super::draw::tokens_of;
 use super::record::{GroupCounts, StepRecord, counts};
 use super::repeats::Repeats;
 use crate::algo::{self, Estimator, Gradient};
-use crate::config::{Config, Optimiser, Reward};
+use crate::config::{Config, Optimiser, Preset, Reward};
 use crate::policy::Policy;
 use crate::reward::{self, Terms};
 use crate::rollout::{Sample, SampledGroup};
@@ -54,9 +54,18 @@ impl Recipe {
             least_ess: config.algorithm.adaptive_h,
             reward: config.reward,
             max_tokens: config.sampling.max_tokens,
-            temperature: config.sampling.temperature as f32,
+            temperature: temperature(config),
             adamw: adamw(&config.optimiser),
         }
+    }
+}
+
+/// That of the distribution whose log-probabilities are trained: the one that completions were drawn from. Lessons this model did not draw: what they raise is its own
+/// likelihood. Trained at another temperature, it would follow its teacher only where it is sampled at that one.
+fn temperature(config: &Config) -> f32 {
+    match config.algorithm.preset {
+        Preset::Sft => 1.0,
+        _ => config.sampling.temperature as f32,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::data::Prompt;
 use crate::policy::Policy;
 
 pub(crate) use policy::Toy;
-pub(crate) use verifier::{Answer, Scripted, judgement};
+pub(crate) use verifier::{Answer, MOST_ITEMS, Scripted, judgement};
 
 /// A data set of `train` + `eval` tasks with the ids `toy/train/N` and `toy/eval/N`.
 pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {

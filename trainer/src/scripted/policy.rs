@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
+use engine::text::Date;
 use engine::{
     AdamW, Completion, EngineError, Finish, GenerateRequest, Group, Objective, Objectives, Sketch,
     StepReport, TokenStats,
@@ -33,6 +34,8 @@ pub(crate) struct Toy {
     steps: AtomicUsize,
     /// The step, counted over this object's life, that fails.
     fail_at: Option<usize>,
+    /// How far the log-probabilities of sampling are from those of training.
+    apart: f32,
 }
 
 impl Default for Toy {
@@ -50,6 +53,7 @@ impl Default for Toy {
             state: Mutex::new(state),
             steps: AtomicUsize::new(0),
             fail_at: None,
+            apart: 0.0,
         }
     }
 }
@@ -59,6 +63,14 @@ impl Toy {
     pub(crate) fn failing_at(update: usize) -> Self {
         Self {
             fail_at: Some(update),
+            ..Self::default()
+        }
+    }
+
+    /// One that rounds otherwise where it samples than where it is trained.
+    pub(crate) fn rounding(apart: f32) -> Self {
+        Self {
+            apart,
             ..Self::default()
         }
     }
@@ -130,13 +142,14 @@ impl Policy for Toy {
         &self,
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
-        let state = self.state.lock().unwrap().clone();
+        let (state, apart) = (self.state.lock().unwrap().clone(), self.apart);
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             // Backwards, as completions come in no particular order.
             for (number, request) in requests.iter().enumerate().rev() {
                 for (sample, seed) in request.seeds.iter().enumerate() {
-                    let (tokens, logp) = draw(&state, request, *seed);
+                    let (tokens, mut logp) = draw(&state, request, *seed);
+                    logp.iter_mut().for_each(|logp| *logp += apart);
                     let finish = if tokens.last() == Some(&END) {
                         Finish::Stop
                     } else {
@@ -261,7 +274,11 @@ impl Reader for Toy {
         Ok(text.bytes().map(u32::from).collect())
     }
 
-    fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
+    fn chat_prompt(
+        &self,
+        messages: &[(String, String)],
+        _day: Date,
+    ) -> Result<String, EngineError> {
         Ok(messages
             .iter()
             .map(|(role, content)| format!("<{role}>{content}"))

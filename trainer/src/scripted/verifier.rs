@@ -15,6 +15,8 @@ pub(crate) enum Answer {
     Results(Vec<Value>),
     /// A status with these extra header lines, and a problem document.
     Status(u16, &'static str),
+    /// 422, with the item of that place in the request at fault.
+    Fault(usize),
     /// The connection breaks off.
     Broken,
 }
@@ -28,6 +30,9 @@ impl Answer {
         Self::Results(judged.collect())
     }
 }
+
+/// Most items in one request.
+pub(crate) const MOST_ITEMS: usize = 64;
 
 type Handler = dyn Fn(usize, Vec<Item>) -> Answer + Send + Sync;
 
@@ -56,7 +61,8 @@ pub(crate) fn judgement(id: &str, correct: bool) -> Value {
 }
 
 impl Scripted {
-    /// Serves on a free port; `handler` gets the number of the request, from 0, and its items. It says that it has the data set `toy`.
+    /// Serves on a free port; `handler` gets the number of the request, from 0, and its items. It says that it has the data set `toy` with one task to train on and one held
+    /// out, and that it takes [`MOST_ITEMS`] in a request.
     pub(crate) async fn serve(
         handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
     ) -> Self {
@@ -143,7 +149,12 @@ async fn answer(
         "/v1/datasets" => (
             200,
             "",
-            json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": ""}]}),
+            json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": super::dataset(1, 1).digest().to_string()}]}),
+        ),
+        "/v1/info" => (
+            200,
+            "",
+            json!({"service": "scripted", "version": "1", "api": "v1", "graders": [], "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MOST_ITEMS, "queue": 2 * MOST_ITEMS}}),
         ),
         _ => {
             let items: Vec<Item> = serde_json::from_value(
@@ -157,6 +168,11 @@ async fn answer(
                     status,
                     headers,
                     json!({"title": "scripted", "status": status, "detail": "scripted"}),
+                ),
+                Answer::Fault(item) => (
+                    422,
+                    "",
+                    json!({"title": "scripted", "status": 422, "detail": "scripted", "item": item, "field": "task"}),
                 ),
                 Answer::Broken => return Ok(()),
             }

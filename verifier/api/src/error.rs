@@ -65,12 +65,15 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the same request may succeed later: 429, 5xx, a broken connection, a timeout.
+    /// Whether the same request may succeed later: 408 and 429, 5xx, a broken connection, a timeout.
     #[must_use]
     pub fn retryable(&self) -> bool {
         match self {
             ClientError::Connection { .. } | ClientError::Timeout { .. } => true,
-            ClientError::Refused { problem, .. } => problem.status == 429 || problem.status >= 500,
+            // Load balancers answer 408 where a request came too slowly for them.
+            ClientError::Refused { problem, .. } => {
+                matches!(problem.status, 408 | 429) || problem.status >= 500
+            }
             ClientError::Address { .. } | ClientError::Setup(_) | ClientError::Answer { .. } => {
                 false
             }

@@ -73,7 +73,7 @@ pub struct DatasetInfo {
     pub train: usize,
     /// Tasks held out for evaluation.
     pub eval: usize,
-    /// BLAKE3 of its tasks' content, 64 hexadecimal digits.
+    /// BLAKE3 of its tasks' ids and of what decides on each, 64 hexadecimal digits.
     pub digest: String,
 }
 

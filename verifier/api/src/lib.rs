@@ -18,7 +18,7 @@ pub use info::{
 };
 pub use problem::Problem;
 pub use types::{
-    CodeTest, InlineTask, Item, Judgement, TaskRef, Verdict, VerifyRequest, VerifyResponse,
+    CodeTest, Compare, InlineTask, Item, Judgement, TaskRef, Verdict, VerifyRequest, VerifyResponse,
 };
 
 /// Version of the wire contract; the first path segment of its routes.

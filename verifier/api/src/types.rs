@@ -1,6 +1,6 @@
 //! The bodies of `POST /v1/verify`.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A batch of completions to judge. Items are judged independently and answered in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,10 @@ pub struct Item {
     pub id: String,
     /// What decides whether the completion is right.
     pub task: TaskRef,
+    /// With a named task, the digest of what decides on it, as the client has it, 64 hexadecimal digits: where the server's task is another, the item is
+    /// refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_digest: Option<String>,
     /// The prompt as the model saw it.
     pub prompt: String,
     /// What the model answered, without the prompt.
@@ -54,9 +58,24 @@ pub enum InlineTask {
         /// Calls and the values that they must return.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tests: Vec<CodeTest>,
-        /// Python statements that must run without an exception, such as `assert f(1) == 2`.
+        /// Python statements that must run without an exception, such as `assert f(1) == 2`, or definitions of tests.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         asserts: Vec<String>,
+        /// What a completion goes on with, where it is the rest of a program.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prefix: Option<String>,
+        /// A right program, which tells the values that are expected, recorded or not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        canonical: Option<String>,
+        /// Python that runs before `asserts`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        imports: Vec<String>,
+        /// Absolute tolerance of floating-point results.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        atol: f64,
+        /// How a result is compared with the value that is expected.
+        #[serde(default, skip_serializing_if = "Compare::is_equal")]
+        compare: Compare,
     },
     /// A theorem to prove in Lean 4.
     Lean {
@@ -73,8 +92,50 @@ pub enum InlineTask {
 pub struct CodeTest {
     /// Positional arguments.
     pub args: Vec<serde_json::Value>,
-    /// The value that the call must return.
-    pub expected: serde_json::Value,
+    /// The value that the call must return, `null` for Python's `None`; absent where only the task's `canonical` program can tell it.
+    #[serde(
+        default,
+        deserialize_with = "there",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub expected: Option<serde_json::Value>,
+}
+
+/// A value that is there: `null` is one.
+fn there<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<serde_json::Value>, D::Error> {
+    serde_json::Value::deserialize(deserializer).map(Some)
+}
+
+/// Whether there is no tolerance.
+fn is_zero(tolerance: &f64) -> bool {
+    *tolerance == 0.0
+}
+
+/// How a result is compared with the value that is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// Equal, or within tolerance where floating-point.
+    #[default]
+    Equal,
+    /// Both sides turned into sets first.
+    Set,
+    /// A bool is compared; anything else only for being `None` or not.
+    NotNone,
+    /// As `Equal`; the surface of a square pyramid by its height instead of its slant height passes too.
+    PyramidSurface,
+    /// As `Equal`; the sum of the digits' differences of the two arguments passes too.
+    DigitDistance,
+    /// Whether it is a root of the polynomial whose coefficients are the first argument, constant term first.
+    Root,
+}
+
+impl Compare {
+    fn is_equal(&self) -> bool {
+        *self == Compare::Equal
+    }
 }
 
 /// The answers, in the order of the request's items.

@@ -61,6 +61,7 @@ fn items() -> Vec<Item> {
         }),
         prompt: "1+1".to_owned(),
         completion: "2".to_owned(),
+        task_digest: None,
         all_tests: false,
     }]
 }
@@ -128,8 +129,10 @@ async fn what_will_fail_again_is_not_retryable_and_what_may_not_is() {
     for (status, retryable) in [
         ("400 Bad Request", false),
         ("401 Unauthorized", false),
+        ("408 Request Timeout", true),
         ("413 Payload Too Large", false),
         ("422 Unprocessable", false),
+        ("429 Too Many Requests", true),
         ("500 Internal", true),
         ("502 Bad Gateway", true),
         ("503 Unavailable", true),

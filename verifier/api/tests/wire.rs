@@ -4,8 +4,8 @@
 
 use serde_json::{Value as Json, json};
 use verifier_api::{
-    CodeTest, InlineTask, Item, Judgement, Problem, Readiness, TaskRef, Verdict, VerifyRequest,
-    VerifyResponse,
+    CodeTest, Compare, InlineTask, Item, Judgement, Problem, Readiness, TaskRef, Verdict,
+    VerifyRequest, VerifyResponse,
 };
 
 fn sent(value: &impl serde::Serialize) -> String {
@@ -18,6 +18,7 @@ fn item(task: TaskRef) -> Item {
         task,
         prompt: "p".to_owned(),
         completion: "c".to_owned(),
+        task_digest: None,
         all_tests: false,
     }
 }
@@ -34,9 +35,14 @@ fn a_request_is_written_as_the_contract_says() {
                 entry_point: "f".to_owned(),
                 tests: vec![CodeTest {
                     args: vec![json!(1), json!({ "$tuple": [2] })],
-                    expected: json!(3),
+                    expected: Some(json!(3)),
                 }],
                 asserts: vec!["assert f(1)==2".to_owned()],
+                prefix: None,
+                canonical: None,
+                imports: Vec::new(),
+                atol: 0.0,
+                compare: Compare::Equal,
             })),
             item(TaskRef::Inline(InlineTask::Lean {
                 header: "import Mathlib".to_owned(),
@@ -55,6 +61,58 @@ fn a_request_is_written_as_the_contract_says() {
     );
     let back: VerifyRequest = serde_json::from_str(&sent(&request)).unwrap();
     assert_eq!(back, request);
+}
+
+#[test]
+fn a_task_travels_with_all_that_decides_on_it() {
+    let test = |expected| CodeTest {
+        args: vec![json!(1)],
+        expected,
+    };
+    let whole = item(TaskRef::Inline(InlineTask::Code {
+        entry_point: "f".to_owned(),
+        // `null` is the value `None`, and no value another thing.
+        tests: vec![test(None), test(Some(Json::Null))],
+        asserts: Vec::new(),
+        prefix: Some("def f(n):".to_owned()),
+        canonical: Some("def f(n): return n".to_owned()),
+        imports: vec!["import math".to_owned()],
+        atol: 0.5,
+        compare: Compare::NotNone,
+    }));
+    let named = Item {
+        task_digest: Some("00".to_owned()),
+        ..item(TaskRef::Named("mbppplus/2".to_owned()))
+    };
+    let request = VerifyRequest {
+        items: vec![whole, named],
+    };
+    assert_eq!(
+        sent(&request),
+        concat!(
+            r#"{"items":[{"id":"a","task":{"kind":"code","entry_point":"f","tests":[{"args":[1]},{"args":[1],"expected":null}],"#,
+            r#""prefix":"def f(n):","canonical":"def f(n): return n","imports":["import math"],"atol":0.5,"compare":"not-none"},"prompt":"p","completion":"c"},"#,
+            r#"{"id":"a","task":"mbppplus/2","task_digest":"00","prompt":"p","completion":"c"}]}"#
+        )
+    );
+    let back: VerifyRequest = serde_json::from_str(&sent(&request)).unwrap();
+    assert_eq!(back, request);
+    let other = sent(&request).replace("canonical", "cannonical");
+    assert!(serde_json::from_str::<VerifyRequest>(&other).is_err());
+}
+
+#[test]
+fn every_way_to_compare_has_its_word() {
+    for (compare, word) in [
+        (Compare::Equal, "equal"),
+        (Compare::Set, "set"),
+        (Compare::NotNone, "not-none"),
+        (Compare::PyramidSurface, "pyramid-surface"),
+        (Compare::DigitDistance, "digit-distance"),
+        (Compare::Root, "root"),
+    ] {
+        assert_eq!(serde_json::to_value(compare).unwrap(), json!(word));
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Verdicts that need not be made twice, in memory and on disk.
 
 mod disk;
-mod key;
 mod lru;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// A key is the digest of everything that a verdict, or an expected value, depends on.
+pub use datasets::digest::{Digest as Key, DigestWriter as KeyWriter};
 pub use disk::{Disk, Table};
-pub use key::{Key, KeyWriter};
 pub(crate) use lru::Lru;
 
 use crate::grade::Grading;

@@ -15,7 +15,7 @@ use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::setup;
 
-use super::{ConfigArgs, prepare, progress_bar};
+use super::{ConfigArgs, prepare, print, progress_bar};
 
 /// Measure how fast this machine judges
 #[derive(Debug, clap::Args)]
@@ -58,13 +58,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Math => math::measure(args)?,
         What::Code => code(args)?,
     };
+    let mut out = String::new();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&figures)?);
+        out = serde_json::to_string_pretty(&figures)? + "\n";
     } else if let Some(figures) = figures.as_object() {
         for (name, figure) in figures {
-            println!("{name:<24} {figure}");
+            out += &format!("{name:<24} {figure}\n");
         }
     }
+    print(&out)?;
     Ok(ExitCode::SUCCESS)
 }
 

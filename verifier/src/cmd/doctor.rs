@@ -9,7 +9,7 @@ use verifier::registry::Registry;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
-use super::{ConfigArgs, prepare};
+use super::{ConfigArgs, prepare, print};
 
 /// Say what works here, and what to do about the rest
 #[derive(Debug, clap::Args)]
@@ -76,8 +76,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         findings.push(state(grader, seconds));
     }
 
+    let mut out = String::new();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        out = serde_json::to_string_pretty(&findings)? + "\n";
     } else {
         for Finding {
             what,
@@ -85,12 +86,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             detail,
         } in &findings
         {
-            println!(
-                "{} {what}: {detail}",
-                if *works { "ok     " } else { "missing" }
-            );
+            let state = if *works { "ok     " } else { "missing" };
+            out += &format!("{state} {what}: {detail}\n");
         }
     }
+    print(&out)?;
     // Lean is for those who have set it up.
     let lean = config.lean.project.is_some() || !config.lean.command.is_empty();
     let usable = graders

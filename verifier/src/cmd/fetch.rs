@@ -24,6 +24,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime =
         tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
     let folder = runtime.block_on(fetch(Kind::Sandbox, name, &Terminal::new()))?;
-    println!("{}", folder.display());
+    super::print(&format!("{}\n", folder.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,6 @@
 //! One file a command, and what several of them take.
+//!
+//! Results go to stdout through [`print()`], everything else to stderr through [`say`] and the log.
 
 pub(crate) mod bench;
 pub(crate) mod doctor;
@@ -7,13 +9,27 @@ pub(crate) mod prepare;
 pub(crate) mod score;
 pub(crate) mod serve;
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::{Config, ConfigError};
 use verifier::grade::math::{Extraction, Policy};
+
+/// Writes a result to stdout. A reader that has gone (`| head`) is no error of ours.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Writes a line to stderr, if anybody still reads it.
+pub(crate) fn say(text: &str) {
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+}
 
 /// A fault in what was asked for: exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +146,7 @@ fn unwritten(path: &Path) -> String {
 
 /// A bar on stderr where that is a terminal, and nothing elsewhere.
 pub(crate) fn progress_bar(length: usize) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
+    let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
     } else {
         ProgressDrawTarget::hidden()

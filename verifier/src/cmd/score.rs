@@ -10,7 +10,7 @@ use verifier::registry::Registry;
 use verifier::score::{Score, judge_samples, read_samples};
 use verifier::setup;
 
-use super::{ConfigArgs, Usage, check_place, prepare, progress_bar, write_whole};
+use super::{ConfigArgs, Usage, check_place, prepare, print, progress_bar, write_whole};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -108,9 +108,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let score = Score::new(&name, &judgements, &args.k);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&score)?);
+        print(&(serde_json::to_string_pretty(&score)? + "\n"))?;
     } else {
-        print!("{}", score.table());
+        print(&score.table())?;
     }
     // A file of which nothing could be judged was not scored.
     let judged = score.samples == 0 || score.masked < score.samples;

@@ -1,15 +1,16 @@
 //! `rapid-verifier serve`.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
-use verifier::{app, setup};
+use verifier::service::serve;
+use verifier::setup;
 
-use super::{ConfigArgs, prepare, usage};
+use super::{ConfigArgs, prepare, print, usage};
 
 /// Answer POST /v1/verify over HTTP
 #[derive(Debug, clap::Args)]
@@ -92,13 +93,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 .prepare_beside(open)
                 .context("no thread to prepare the graders in")?;
             // The one line of stdout: scripts read the port from it.
-            println!("listening on http://{address}");
-            std::io::stdout().flush().ok();
-            axum::serve(listener, app(service))
-                .with_graceful_shutdown(asked_to_stop(until_stdin_ends))
-                .await
-                .context("the server stopped")?;
-            tracing::info!("stopped: every request that was begun has its answer");
+            print(&format!("listening on http://{address}\n"))?;
+            serve(listener, &service, asked_to_stop(until_stdin_ends)).await;
             Ok(ExitCode::SUCCESS)
         })
 }
@@ -125,10 +121,22 @@ fn hint(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Returns at the first SIGTERM or Ctrl-C, or, where that is asked for, at the end of stdin. The second Ctrl-C ends the process without
-/// waiting for requests.
+/// Returns at the first Ctrl-C or SIGTERM, or, where that is asked for, at the end of stdin. The next one ends the process without waiting for requests.
 async fn asked_to_stop(until_stdin_ends: bool) {
-    let interrupted = || async {
+    tokio::select! {
+        () = interrupted() => {}
+        () = stdin_ended(), if until_stdin_ends => {}
+    }
+    tokio::spawn(async {
+        interrupted().await;
+        std::process::exit(130);
+    });
+    tracing::info!("stopping: requests in flight are finished first; Ctrl-C again ends at once");
+}
+
+/// Returns at a Ctrl-C or SIGTERM; never where the system does not tell of them.
+async fn interrupted() {
+    let pressed = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -145,15 +153,9 @@ async fn asked_to_stop(until_stdin_ends: bool) {
     #[cfg(not(unix))]
     let terminated = std::future::pending::<()>();
     tokio::select! {
-        () = interrupted() => {}
+        () = pressed => {}
         () = terminated => {}
-        () = stdin_ended(), if until_stdin_ends => {}
     }
-    tracing::info!("stopping: requests in flight are finished first; Ctrl-C again ends at once");
-    tokio::spawn(async move {
-        interrupted().await;
-        std::process::exit(130);
-    });
 }
 
 /// Returns when stdin ends, which it does however the process at its other end ends.

@@ -46,8 +46,10 @@ const SLOW_FUEL_PER_SECOND: f64 = 1e9;
 pub struct CodeGrader {
     sandbox: Arc<dyn Sandbox>,
     limits: Limits,
-    expectations: Expectations,
-    suites: Suites,
+    expectations: Arc<Expectations>,
+    suites: Arc<Suites>,
+    /// Whether tasks come with requests, and not from a data set.
+    brought: bool,
 }
 
 /// How many of a task's tests are run.
@@ -64,6 +66,8 @@ pub enum Extent {
 struct Attempt<'a> {
     sandbox: &'a dyn Sandbox,
     extent: Extent,
+    /// Whether the task came with a request.
+    brought: bool,
     /// Whether it is given up where it takes long, or would wait for expected values that another worker is making.
     brief: bool,
 }
@@ -90,8 +94,22 @@ impl CodeGrader {
         CodeGrader {
             sandbox,
             limits,
-            expectations: Expectations::new(memory, disk),
-            suites: Suites::new(),
+            expectations: Arc::new(Expectations::new(memory, disk)),
+            suites: Arc::new(Suites::new()),
+            brought: false,
+        }
+    }
+
+    /// The same grader for tasks that come with requests. A solution that such a task has may run ten times as long as a program, not as long as a data set's, and
+    /// what it returns is kept in memory alone: whoever may ask must not keep a worker for an hour, nor fill the disk.
+    #[must_use]
+    pub fn for_brought(&self) -> CodeGrader {
+        CodeGrader {
+            sandbox: Arc::clone(&self.sandbox),
+            limits: self.limits,
+            expectations: Arc::clone(&self.expectations),
+            suites: Arc::clone(&self.suites),
+            brought: true,
         }
     }
 
@@ -114,6 +132,7 @@ impl CodeGrader {
             Attempt {
                 sandbox: &*self.sandbox,
                 extent,
+                brought: self.brought,
                 brief: false,
             },
             task,
@@ -134,6 +153,7 @@ impl CodeGrader {
             Attempt {
                 sandbox: &Brief(&*self.sandbox),
                 extent,
+                brought: self.brought,
                 brief: true,
             },
             task,

@@ -1,8 +1,9 @@
 //! Lean proofs: from a statement and a completion to a verdict.
 //!
 //! What a proof needs no part of is refused by its words ([`scan`]); the rest goes to Lean between the statement elaborated alone and a comparison with what was proved
-//! ([`proof`]); what Lean says of it decides ([`messages`]), and a kernel checker after it where one is configured.
+//! ([`extract`] finds it, [`proof`] puts both around it); what Lean says of it decides ([`messages`]), and a kernel checker after it where one is configured.
 
+mod extract;
 mod messages;
 mod proof;
 mod scan;
@@ -23,7 +24,7 @@ pub use self::settings::{Backend, JailChoice, Settings};
 use super::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "lean-1";
+pub const VERSION: &str = "lean-2";
 
 /// Why no proof can be judged where no Lean is configured.
 pub const NO_LEAN: &str = "there is no Lean here: build the project that sandboxes/lean/README.md describes (Lean 4 with Mathlib), and name its folder with `lean.project` in the verifier's configuration, or --set lean.project=DIR";
@@ -51,11 +52,19 @@ impl LeanGrader {
     pub fn grade(&self, task: &LeanTask, completion: &str) -> Grading {
         let header = task.header.trim_end();
         let known = self.headers.iter().any(|known| known.trim_end() == header);
-        if !known && let Err(Refused { word, why }) = scan::check_header(header) {
-            return bad_task(&format!(
-                "the header holds `{word}`: {why}; an operator may list it in `lean.headers`"
-            ));
-        }
+        let checked = if known {
+            Ok(header.to_owned())
+        } else {
+            scan::check_header(header)
+        };
+        let header = match &checked {
+            Ok(header) => header.trim_end(),
+            Err(Refused { word, why }) => {
+                return bad_task(&format!(
+                    "the header holds `{word}`: {why}; an operator may list it in `lean.headers`"
+                ));
+            }
+        };
         let statement = Task {
             header,
             statement: &task.statement,
@@ -78,7 +87,7 @@ impl LeanGrader {
         let axioms = match messages::outcome(&body, &said) {
             Outcome::BadTask(reason) => return bad_task(&reason),
             Outcome::Unproved(reason, line) => {
-                let mut detail = json!({ "reason": excerpt(&reason), "messages": shown(&said, body.proof, body.proved) });
+                let mut detail = json!({ "reason": excerpt(&reason), "messages": shown(&said, body.proof, body.closed) });
                 if let Some(line) = line {
                     detail["line"] = json!(line);
                 }

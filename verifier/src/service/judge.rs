@@ -41,8 +41,8 @@ pub(super) struct Flights(Mutex<HashMap<Key, Vec<oneshot::Sender<Outcome>>>>);
 struct Outcome {
     grading: Grading,
     cached: bool,
-    /// Time that a worker took for it.
-    seconds: f64,
+    /// Time that a worker took for it; `None` where none did.
+    seconds: Option<f64>,
 }
 
 impl Flights {
@@ -105,12 +105,12 @@ impl JudgeJob {
         let JudgeJob {
             service, question, ..
         } = self;
-        let (spec, completion) = (&question.task.spec, &question.completion);
+        let (task, completion) = (&question.task, &question.completion);
         let extent = question.extent;
         if self.long {
-            return Some(service.graders.grade(spec, completion, extent));
+            return Some(service.graders.grade(task, completion, extent));
         }
-        service.graders.grade_briefly(spec, completion, extent)
+        service.graders.grade_briefly(task, completion, extent)
     }
 }
 
@@ -144,7 +144,7 @@ impl Job for JudgeJob {
         let outcome = Outcome {
             grading,
             cached,
-            seconds: self.taken.as_secs_f64(),
+            seconds: Some(self.taken.as_secs_f64()),
         };
         self.service.flights.land(&self.key, &outcome);
         self.over = true;
@@ -190,6 +190,11 @@ pub async fn judge(
     questions: Vec<Question>,
 ) -> Result<Vec<Judgement>, Refusal> {
     let started = Instant::now();
+    // Asked before the keys are made: a grader that gets ready in between must not have a verdict kept under a key without its interpreter.
+    let refused: Vec<Option<Grading>> = questions
+        .iter()
+        .map(|question| service.graders.refusal(&question.task.spec))
+        .collect();
     let keys: Vec<Key> = questions
         .iter()
         .map(|question| {
@@ -201,26 +206,19 @@ pub async fn judge(
             )
         })
         .collect();
-    let here: Vec<Option<Outcome>> = questions
+    let here: Vec<Option<Outcome>> = keys
         .iter()
-        .zip(&keys)
-        .map(|(question, key)| {
+        .zip(refused)
+        .map(|(key, refused)| {
+            let cached = service.cache.in_memory(key);
             let outcome = |grading, cached| Outcome {
                 grading,
                 cached,
-                seconds: 0.0,
+                seconds: None,
             };
-            let refused = || {
-                service
-                    .graders
-                    .refusal(&question.task.spec)
-                    .map(|grading| outcome(grading, false))
-            };
-            service
-                .cache
-                .in_memory(key)
+            cached
                 .map(|grading| outcome(grading, true))
-                .or_else(refused)
+                .or_else(|| refused.map(|grading| outcome(grading, false)))
         })
         .collect();
     let absent = |heavy: bool| {
@@ -267,7 +265,7 @@ pub async fn judge(
                         true,
                     ),
                     cached: false,
-                    seconds: 0.0,
+                    seconds: None,
                 };
                 (receiver.await.unwrap_or_else(|_| lost()), key)
             }
@@ -275,7 +273,7 @@ pub async fn judge(
         let seconds = if outcome.cached {
             started.elapsed().as_secs_f64()
         } else {
-            outcome.seconds
+            outcome.seconds.unwrap_or(0.0)
         };
         service.metrics.judgement(
             grader,

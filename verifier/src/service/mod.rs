@@ -1,6 +1,7 @@
 //! The service: what it holds, and its routes as a plain function from state to router.
 
 mod auth;
+mod connections;
 mod judge;
 mod openapi;
 mod problem;
@@ -23,6 +24,7 @@ use crate::pool::Pool;
 use crate::registry::Registry;
 
 pub use auth::Token;
+pub use connections::serve;
 pub use judge::{Refusal, judge};
 pub use problem::ProblemResponse;
 pub use request::Question;
@@ -55,6 +57,8 @@ pub struct Service {
     /// For the programs that were: a loop that takes a minute delays no other sample by more than its share of the processors.
     long: Pool,
     flights: judge::Flights,
+    /// What a service that stops waits for.
+    open: connections::Open,
     metrics: Metrics,
 }
 
@@ -82,6 +86,7 @@ impl Service {
             graders: Graders::new(graders, disk.clone()),
             cache: VerdictCache::new(cache_bytes, disk),
             flights: judge::Flights::default(),
+            open: connections::Open::default(),
             metrics: Metrics::default(),
             limits,
             token,

@@ -30,7 +30,7 @@ fn paths() -> Json {
             "summary": "Judge a batch: items are judged independently and answered in order.",
             "security": guarded,
             "requestBody": { "required": true, "content": { "application/json": { "schema": schema("VerifyRequest") } } },
-            "responses": { "200": answer("One judgement an item.", "VerifyResponse"), "400": problem, "401": problem, "413": problem, "422": problem, "429": problem, "500": problem }
+            "responses": { "200": answer("One judgement an item.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "422": problem, "429": problem, "500": problem }
         } },
         "/v1/datasets": { "get": { "summary": "Data sets whose tasks can be named.", "security": guarded, "responses": { "200": answer("The data sets.", "Datasets"), "401": problem } } },
         "/v1/info": { "get": { "summary": "Versions of service, graders, interpreter and data.", "security": guarded, "responses": { "200": answer("The service.", "ServiceInfo"), "401": problem } } },
@@ -82,6 +82,7 @@ fn schemas() -> Json {
         "Item": object(&["id", "task", "prompt", "completion"], json!({
             "id": string,
             "task": { "oneOf": [ { "type": "string", "examples": ["mbppplus/2"] }, schema("MathTask"), schema("CodeTask"), schema("LeanTask") ] },
+            "task_digest": { "type": "string", "description": "The digest of what decides on a named task, as the client has it (64 hexadecimal digits): where the server's task is another, the item is refused." },
             "prompt": string,
             "completion": string,
             "all_tests": { "type": "boolean", "default": false, "description": "Whether all tests of a code task are run, so that `passed` of `total` is the share of those that are passed. Otherwise judging ends with the first that is not, and `passed` counts those before it." }
@@ -90,8 +91,13 @@ fn schemas() -> Json {
         "CodeTask": object(&["kind", "entry_point"], json!({
             "kind": { "const": "code" },
             "entry_point": { "type": "string", "description": "The function that the completion must define: a name, and no keyword of Python." },
-            "tests": list(object(&["args", "expected"], json!({ "args": list(value.clone()), "expected": value }))),
-            "asserts": list(text)
+            "tests": list(object(&["args"], json!({ "args": list(value.clone()), "expected": value }))),
+            "asserts": list(text),
+            "prefix": { "type": "string", "description": "What a completion goes on with, where it is the rest of a program: HumanEval's prompt." },
+            "canonical": { "type": "string", "description": "A right program. Run in the same sandbox, it tells the values that are expected, and a test may lack `expected`." },
+            "imports": { "type": "array", "items": { "type": "string" }, "description": "Python that runs before `asserts`." },
+            "atol": { "type": "number", "minimum": 0, "default": 0, "description": "Absolute tolerance of results that are floats, or hold some." },
+            "compare": { "enum": ["equal", "set", "not-none", "pyramid-surface", "digit-distance", "root"], "default": "equal", "description": "How a result is compared with the value that is expected." }
         })),
         "LeanTask": object(&["kind", "header", "statement"], json!({ "kind": { "const": "lean" }, "header": string, "statement": string })),
         "VerifyResponse": object(&["results"], json!({ "results": list(schema("Judgement")) })),

@@ -60,6 +60,19 @@ impl ProblemResponse {
         )
     }
 
+    pub(super) fn late(patience: Duration) -> ProblemResponse {
+        let detail = format!(
+            "the request's body was not here after {} s; send fewer items a request",
+            patience.as_secs()
+        );
+        ProblemResponse::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "late",
+            "The body did not come",
+            detail,
+        )
+    }
+
     pub(super) fn too_large(limit: usize) -> ProblemResponse {
         let detail = format!(
             "the body is longer than {limit} bytes; send fewer items a request (/v1/info says how much one may hold), or start the server with a higher limits.body_bytes"

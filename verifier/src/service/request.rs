@@ -86,13 +86,19 @@ pub(super) fn read(
 
 fn question(item: Json, registry: &Registry) -> Result<Question, Fault> {
     let mut fields = Fields::new("", item)?;
+    let id = fields.string("id")?;
+    let (reference, digest) = (fields.take("task")?, fields.optional_string("task_digest")?);
     let question = Question {
-        id: fields.string("id")?,
-        task: match fields.take("task")? {
-            Json::String(name) => registry
-                .get(&name)
-                .ok_or_else(|| ("task".to_owned(), registry.missing(&name)))?,
-            inline => Arc::new(Known::from(task(inline)?)),
+        id,
+        task: match reference {
+            Json::String(name) => named(&name, digest.as_deref(), registry)?,
+            _ if digest.is_some() => {
+                return Err(fields.fault(
+                    "task_digest",
+                    "it belongs to a task that is named; leave it out where the task itself is sent",
+                ));
+            }
+            inline => Arc::new(Known::brought(task(inline)?)),
         },
         prompt: fields.string("prompt")?,
         completion: fields.string("completion")?,
@@ -107,8 +113,31 @@ fn question(item: Json, registry: &Registry) -> Result<Question, Fault> {
             }
         },
     };
-    fields.done(&["id", "task", "prompt", "completion", "all_tests"])?;
+    fields.done(&[
+        "id",
+        "task",
+        "task_digest",
+        "prompt",
+        "completion",
+        "all_tests",
+    ])?;
     Ok(question)
+}
+
+/// The task of that id, which must be the one that the client means where it says by a digest which that is.
+fn named(id: &str, digest: Option<&str>, registry: &Registry) -> Result<Arc<Known>, Fault> {
+    let known = registry
+        .get(id)
+        .ok_or_else(|| ("task".to_owned(), registry.missing(id)))?;
+    match digest {
+        Some(digest) if digest != known.content.to_string() => Err((
+            "task_digest".to_owned(),
+            format!(
+                "the task `{id}` is another one here; have both sides read the same data set, or send the task itself"
+            ),
+        )),
+        _ => Ok(known),
+    }
 }
 
 fn task(inline: Json) -> Result<TaskSpec, Fault> {
@@ -139,7 +168,17 @@ fn task(inline: Json) -> Result<TaskSpec, Fault> {
         }
         "code" => {
             let task = code(&mut fields)?;
-            fields.done(&["kind", "entry_point", "tests", "asserts"])?;
+            fields.done(&[
+                "kind",
+                "entry_point",
+                "tests",
+                "asserts",
+                "prefix",
+                "canonical",
+                "imports",
+                "atol",
+                "compare",
+            ])?;
             Ok(TaskSpec::Code(task))
         }
         other => {
@@ -159,6 +198,7 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
     if let Some(reason) = why_no_name(&entry_point) {
         return Err(("task.entry_point".to_owned(), reason));
     }
+    let canonical = fields.optional_string("canonical")?;
     let mut tests = Vec::new();
     for (index, test) in fields.list("tests")?.into_iter().enumerate() {
         let path = format!("task.tests[{index}]");
@@ -169,23 +209,25 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
             .enumerate()
             .map(|(at, arg)| value(&format!("{path}.args[{at}]"), arg))
             .collect::<Result<_, _>>()?;
-        let expected = Some(value(
-            &format!("{path}.expected"),
-            &fields.take("expected")?,
-        )?);
+        let expected = match fields.left.remove("expected") {
+            Some(expected) => Some(value(&format!("{path}.expected"), &expected)?),
+            None if canonical.is_some() => None,
+            None => {
+                return Err(fields.fault(
+                    "expected",
+                    "it is missing, and there is no `canonical` program to tell it",
+                ));
+            }
+        };
         fields.done(&["args", "expected"])?;
         tests.push(CodeTest { args, expected });
     }
-    let mut asserts = Vec::new();
-    for (index, assert) in fields.list("asserts")?.into_iter().enumerate() {
-        let fault = |reason: &str| Err((format!("task.asserts[{index}]"), reason.to_owned()));
-        match assert {
-            Json::String(assert) if assert.trim().is_empty() => {
-                return fault("it is empty, and tests nothing; leave it out");
-            }
-            Json::String(assert) => asserts.push(assert),
-            _ => return fault("it must be a string of Python"),
-        }
+    let asserts = fields.texts("asserts")?;
+    if let Some(index) = asserts.iter().position(|text| text.trim().is_empty()) {
+        return Err(fields.fault(
+            &format!("asserts[{index}]"),
+            "it is empty, and tests nothing; leave it out",
+        ));
     }
     if tests.is_empty() && asserts.is_empty() {
         return Err((
@@ -195,15 +237,33 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
     }
     Ok(CodeTask {
         entry_point,
-        prefix: None,
-        canonical: None,
-        imports: Vec::new(),
+        prefix: fields.optional_string("prefix")?,
+        canonical,
+        imports: fields.texts("imports")?,
         example: None,
         tests,
         asserts,
-        atol: 0.0,
-        compare: Compare::Equal,
+        atol: tolerance(fields)?,
+        compare: compare(fields)?,
     })
+}
+
+fn tolerance(fields: &mut Fields) -> Result<f64, Fault> {
+    match fields.left.remove("atol") {
+        None => Ok(0.0),
+        Some(json) => json
+            .as_f64()
+            .filter(|atol| atol.is_finite() && *atol >= 0.0)
+            .ok_or_else(|| fields.fault("atol", "it must be a number, 0 or more")),
+    }
+}
+
+fn compare(fields: &mut Fields) -> Result<Compare, Fault> {
+    match fields.optional_string("compare")? {
+        None => Ok(Compare::Equal),
+        Some(name) => serde_json::from_value(Json::String(name))
+            .map_err(|error| fields.fault("compare", &error.to_string())),
+    }
 }
 
 fn value(path: &str, json: &Json) -> Result<Value, Fault> {
@@ -250,6 +310,14 @@ impl Fields {
         }
     }
 
+    fn optional_string(&mut self, name: &str) -> Result<Option<String>, Fault> {
+        if self.left.contains_key(name) {
+            self.string(name).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
     fn required_list(&mut self, name: &str) -> Result<Vec<Json>, Fault> {
         match self.take(name)? {
             Json::Array(items) => Ok(items),
@@ -265,6 +333,18 @@ impl Fields {
         }
     }
 
+    /// A list of texts of Python, which may be absent.
+    fn texts(&mut self, name: &str) -> Result<Vec<String>, Fault> {
+        self.list(name)?
+            .into_iter()
+            .enumerate()
+            .map(|(index, text)| match text {
+                Json::String(text) => Ok(text),
+                _ => Err(self.fault(&format!("{name}[{index}]"), "it must be a string of Python")),
+            })
+            .collect()
+    }
+
     fn done(&self, known: &[&str]) -> Result<(), Fault> {
         let Some(name) = self.left.keys().next() else {
             return Ok(());
@@ -277,120 +357,4 @@ impl Fields {
 }
 
 #[cfg(test)]
-mod tests {
-    use axum::response::IntoResponse as _;
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-
-    const LIMITS: RequestLimits = RequestLimits {
-        body_bytes: 1 << 20,
-        items: 3,
-        queue: 10,
-    };
-
-    fn fault(item: &Json) -> (u16, String) {
-        let good = json!({"id": "a", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": ""});
-        let body = json!({ "items": [good, item] }).to_string();
-        let problem = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap_err();
-        let text = format!("{problem:?}");
-        (problem.into_response().status().as_u16(), text)
-    }
-
-    #[test]
-    fn a_bad_item_is_named_with_its_field() {
-        for (item, place) in [
-            (
-                json!({"id": 3, "task": "x/1", "prompt": "", "completion": ""}),
-                "items[1], `id`: it must be a string",
-            ),
-            (
-                json!({"id": "", "task": "x/1", "prompt": "", "completion": ""}),
-                "items[1], `task`: this server has no data set `x`",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "mth", "answer": ""}, "prompt": "", "completion": ""}),
-                "did you mean `math`?",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "math"}, "prompt": "", "completion": ""}),
-                "`task.answer`: it is missing",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "math", "answer": "1"}, "completion": ""}),
-                "`prompt`: it is missing",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "", "promt": ""}),
-                "`promt`: there is no such field; did you mean `prompt`?",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "code", "entry_point": "f"}, "prompt": "", "completion": ""}),
-                "`task.tests`: a code task needs",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "code", "entry_point": "f()", "asserts": ["x"]}, "prompt": "", "completion": ""}),
-                "`task.entry_point`",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "code", "entry_point": "class", "asserts": ["x"]}, "prompt": "", "completion": ""}),
-                "`task.entry_point`: `class` is a keyword of Python",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "math", "answer": " \n"}, "prompt": "", "completion": ""}),
-                "`task.answer`: it is empty",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x", ""]}, "prompt": "", "completion": ""}),
-                "`task.asserts[1]`: it is empty",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuble": []}], "expected": 1}]}, "prompt": "", "completion": ""}),
-                "`task.tests[0].args[0]`",
-            ),
-            (
-                json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": []}]}, "prompt": "", "completion": ""}),
-                "`task.tests[0].expected`: it is missing",
-            ),
-            (json!([]), "`(item)`: it must be an object"),
-        ] {
-            let (status, text) = fault(&item);
-            assert_eq!(status, 422, "{item}");
-            assert!(text.contains(place), "{place} in {text}");
-        }
-    }
-
-    #[test]
-    fn a_body_that_is_no_batch_is_refused() {
-        for (body, status) in [
-            ("", 400),
-            ("{", 400),
-            ("[]", 422),
-            ("{}", 422),
-            (r#"{"items": 1}"#, 422),
-            (r#"{"items": [], "x": 1}"#, 422),
-            (r#"{"items": [1, 2, 3, 4]}"#, 422),
-        ] {
-            let problem = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap_err();
-            assert_eq!(problem.into_response().status().as_u16(), status, "{body}");
-        }
-        let halved = br#"{"items": [{"id": "\ud800", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "a\udfff"}]}"#;
-        let questions = read(halved, &Registry::default(), &LIMITS).unwrap();
-        assert_eq!(
-            (questions[0].id.as_str(), questions[0].completion.as_str()),
-            ("\u{fffd}", "a\u{fffd}")
-        );
-        assert_eq!(
-            read(br#"{"items": []}"#, &Registry::default(), &LIMITS).unwrap(),
-            []
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn no_body_makes_reading_panic(body in r#"(\{"items":\[)?(\{|\}|\[|\]|"(id|task|kind|code|tests|args|prompt|completion|\$set)"|:|,|1|null| ){0,40}"#) {
-            let _ = read(body.as_bytes(), &Registry::default(), &LIMITS);
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,7 @@
 //! One function a route.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -17,13 +18,17 @@ use crate::cache::Key;
 
 type Shared = State<Arc<Service>>;
 
+/// How long a request's body may take to come.
+const BODY: Duration = Duration::from_secs(120);
+
 pub(super) async fn verify(
     State(service): Shared,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ProblemResponse> {
     let limit = service.limits.body_bytes;
-    let body = read(body, &headers, limit).await?;
+    let body = read(body, &headers, limit, BODY).await?;
+    let _open = service.open.one();
     // Reading a large body and making its keys is no work for a thread that answers others too.
     let questions = {
         let service = Arc::clone(&service);
@@ -39,8 +44,13 @@ pub(super) async fn verify(
     Ok(Json(VerifyResponse { results }).into_response())
 }
 
-/// The body, never more than `limit` bytes of it.
-async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Result<Vec<u8>, ProblemResponse> {
+/// The body, never more than `limit` bytes of it, and no longer waited for than `patience`.
+async fn read(
+    body: Body,
+    headers: &HeaderMap,
+    limit: usize,
+    patience: Duration,
+) -> Result<Vec<u8>, ProblemResponse> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok())
@@ -48,6 +58,12 @@ async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Result<Vec<u8>, 
     if announced.is_some_and(|length| length > limit) {
         return Err(ProblemResponse::too_large(limit));
     }
+    tokio::time::timeout(patience, all(body, limit))
+        .await
+        .map_err(|_| ProblemResponse::late(patience))?
+}
+
+async fn all(body: Body, limit: usize) -> Result<Vec<u8>, ProblemResponse> {
     let mut bytes = Vec::new();
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
@@ -148,4 +164,22 @@ pub(super) async fn count(State(service): Shared, request: Request, next: Next) 
     let response = next.run(request).await;
     service.metrics.request(&route, response.status().as_u16());
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        let patience = Duration::from_millis(10);
+        let problem = read(Body::from_stream(pieces), &HeaderMap::new(), 100, patience)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            problem.into_response().status(),
+            StatusCode::REQUEST_TIMEOUT
+        );
+    }
 }

@@ -1,3 +1,5 @@
+mod brought;
+mod connections;
 mod queue;
 
 use std::collections::HashSet;
@@ -389,7 +391,34 @@ async fn a_grader_that_cannot_judge_says_why_and_stops_only_those_who_require_it
             ),
             (&json!("unavailable"), &json!(false))
         );
+        let (_, metrics) = get(&app, "/metrics").await;
+        assert!(
+            !metrics.as_str().unwrap().contains("judge_seconds_count"),
+            "nothing was judged"
+        );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_that_is_asked_for_while_the_grader_gets_ready_is_kept_under_its_interpreter() {
+    let service = service(settings());
+    let app = app(Arc::clone(&service));
+    let items = json!([item("a", &doubles(), "right")]);
+    let (_, body) = verify(&app, &items).await;
+    let early: crate::cache::Key = body["results"][0]["key"].as_str().unwrap().parse().unwrap();
+    let sandbox = Arc::new(Scripted::doubling());
+    service.prepare_beside(opens(&sandbox)).unwrap();
+    let judged = async {
+        loop {
+            let (_, body) = verify(&app, &items).await;
+            if body["results"][0]["verdict"] == "correct" {
+                break body["results"][0]["key"].clone();
+            }
+        }
+    };
+    let judged = tokio::time::timeout(std::time::Duration::from_secs(60), judged);
+    assert_ne!(judged.await.unwrap(), json!(early.to_string()));
+    assert_eq!(service.cache.get(&early), None);
 }
 
 #[tokio::test]

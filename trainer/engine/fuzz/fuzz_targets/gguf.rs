@@ -27,5 +27,8 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(tensor.shape, shape);
             assert_eq!(tensor.data.len(), shape.iter().product::<usize>());
         }
+        // No tensor lies where another does, and blocks hold 32 values in 18 bytes at most.
+        let values: usize = loaded.weights.tensors.values().map(|tensor| tensor.data.len()).sum();
+        assert!(values * 18 <= bytes.len() * 32);
     }
 });

@@ -1,8 +1,9 @@
 //! The seam between the model and the device: about thirty operations on buffers.
 //!
-//! A backend owns an arena. Buffers are planned and allocated before work starts; afterwards operations take handles, offsets and sizes, allocate nothing, and
-//! may be asynchronous: they run in the order they are called in, and those that hand numbers to the host (they return a `Result`) wait for the ones before them.
-//! Nothing above this module asks which backend it has.
+//! A backend owns an arena. Buffers are planned and allocated before work starts; afterwards operations take handles, offsets and sizes, and no tensor's memory of their
+//! own: what they need besides is lists of their parts, and working memory that grows to the largest operation's and is then kept. They may be asynchronous: they run in
+//! the order they are called in, and those that hand numbers to the host (they return a `Result`) wait for the ones before them. Nothing above this module asks which
+//! backend it has.
 //!
 //! Matrices are row-major. Weights are as in Hugging Face files: `(out, in)`, so `y = x · Wᵀ`. Sizes are in elements.
 
@@ -185,6 +186,8 @@ pub trait Backend: Send {
     }
     /// Bytes that an element takes in a buffer for `purpose`.
     fn bytes(&self, purpose: Purpose) -> usize;
+    /// Bytes that a weight takes: its f32, and what products keep of it besides.
+    fn weight_bytes(&self) -> usize;
 
     /// A zeroed buffer. An error says how much was asked for and what to lower.
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError>;
@@ -284,7 +287,8 @@ pub trait Backend: Send {
     fn scale(&mut self, x: Buf, factor: f32);
     /// `x = cap · tanh(x / cap)`.
     fn soft_cap(&mut self, x: Buf, cap: f32);
-    /// For each target, its log-probability in `logp` and its row's entropy in `entropy`, both of softmax(logits / temperature).
+    /// For each target, its log-probability in `logp` and its row's entropy in `entropy`, both of softmax(logits / temperature). The temperature is at least
+    /// [`crate::sample::LEAST_TEMPERATURE`], here and in the backward pass.
     fn log_probs(
         &mut self,
         logp: Buf,

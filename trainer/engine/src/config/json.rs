@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Family, Llama3Rope, MOST_LAYERS, ModelConfig, RopeScaling, Sliding, within};
+use super::{Family, Llama3Rope, MOST_LAYERS, ModelConfig, RopeScaling, Sliding, padding, within};
 
 /// `model_type` of Gemma 3's text part, alone or inside a model that also sees.
 const GEMMA3_TEXT: &str = "gemma3_text";
@@ -32,7 +32,7 @@ impl ModelConfig {
         let value: Value =
             serde_json::from_str(text).map_err(|e| format!("not valid JSON: {e}"))?;
         if let Some(object) = value.as_object() {
-            for id in token_ids(object, "eos_token_id")? {
+            for id in end_ids(object, &self.eos_token_ids)? {
                 if !self.eos_token_ids.contains(&id) {
                     self.eos_token_ids.push(id);
                 }
@@ -167,6 +167,7 @@ fn gemma3_text(mut object: Map<String, Value>) -> Map<String, Value> {
 
 fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, String> {
     refuse_variants(object, family)?;
+    let vocab_size = size(object, "vocab_size")?;
     let hidden_size = size(object, "hidden_size")?;
     let num_attention_heads = size(object, "num_attention_heads")?;
     let num_hidden_layers = size(object, "num_hidden_layers")?;
@@ -180,7 +181,7 @@ fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, Stri
     let config = ModelConfig {
         family,
         flags: family.flags(),
-        vocab_size: size(object, "vocab_size")?,
+        vocab_size,
         hidden_size,
         intermediate_size: size(object, "intermediate_size")?,
         num_hidden_layers,
@@ -205,8 +206,10 @@ fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, Stri
             .and_then(Value::as_bool)
             .unwrap_or(false),
         bos_token_id: token_ids(object, "bos_token_id")?.first().copied(),
-        eos_token_ids: token_ids(object, "eos_token_id")?,
-        pad_token_id: token_ids(object, "pad_token_id")?.first().copied(),
+        eos_token_ids: end_ids(object, &[])?,
+        pad_token_id: named_ids(object, "pad_token_id")?
+            .first()
+            .and_then(|&id| padding(id, vocab_size)),
     };
     config.check()?;
     Ok(config)
@@ -402,12 +405,46 @@ fn number(value: Option<&Value>, name: &str) -> Result<Option<f32>, String> {
     }
 }
 
+/// No model ends its texts with more tokens.
+const MOST_ENDS: usize = 1 << 10;
+
+/// Tokens that end a text, besides those known. Without any no text would end itself, so where there is nothing but negative ones, it takes a null to say so.
+fn end_ids(object: &Map<String, Value>, known: &[u32]) -> Result<Vec<u32>, String> {
+    let name = "eos_token_id";
+    let named = named_ids(object, name)?;
+    if named.len() > MOST_ENDS {
+        return Err(format!(
+            "`{name}` lists {} tokens; it lists {MOST_ENDS} at most",
+            named.len()
+        ));
+    }
+    let ids = token_ids(object, name)?;
+    match named.first() {
+        Some(negative) if ids.is_empty() && known.is_empty() => Err(format!(
+            "`{name}` is {negative}, not a token id; write the token that ends a text, or null if none does"
+        )),
+        _ => Ok(ids),
+    }
+}
+
+/// The token ids under a name. A negative one is how early conversions say that there is none.
 fn token_ids(object: &Map<String, Value>, name: &str) -> Result<Vec<u32>, String> {
+    let named = named_ids(object, name)?.into_iter();
+    named
+        .filter(|id| *id >= 0)
+        .map(|id| u32::try_from(id).map_err(|_| format!("`{name}` is {id}, not a token id")))
+        .collect()
+}
+
+/// The whole numbers under a name of token ids: several, one or none.
+fn named_ids(object: &Map<String, Value>, name: &str) -> Result<Vec<i64>, String> {
     let id = |value: &Value| {
+        // What is beyond i64 is beyond every vocabulary.
+        let beyond = value.as_u64().map(|_| i64::MAX);
         value
-            .as_u64()
-            .and_then(|n| u32::try_from(n).ok())
-            .ok_or_else(|| format!("`{name}` is not a token id"))
+            .as_i64()
+            .or(beyond)
+            .ok_or_else(|| format!("`{name}` is {value}, not a token id"))
     };
     match object.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),

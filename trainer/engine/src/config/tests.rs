@@ -184,6 +184,55 @@ fn what_a_family_does_not_do_is_refused_by_name() {
 }
 
 #[test]
+fn a_negative_token_is_none() {
+    let mut json = published(Family::Llama);
+    for (pad, expected) in [
+        (json!(-1), None),
+        (json!([-1]), None),
+        (json!(300), None),
+        (json!(u64::MAX), None),
+        (json!(299), Some(299)),
+    ] {
+        json["bos_token_id"] = json!(-1);
+        json["pad_token_id"] = pad;
+        let config = read(&json);
+        assert_eq!((config.bos_token_id, config.pad_token_id), (None, expected));
+        assert_eq!(read(&config.to_json("float32")), config);
+    }
+    json["pad_token_id"] = json!("x");
+    let error = ModelConfig::from_json(&json.to_string()).unwrap_err();
+    assert!(error.contains("pad_token_id"), "{error}");
+}
+
+#[test]
+fn texts_end_unless_null_says_that_they_do_not() {
+    let mut json = published(Family::Llama);
+    json["eos_token_id"] = json!([-1, 106]);
+    let mut config = read(&json);
+    assert_eq!(config.eos_token_ids, [106]);
+    config
+        .add_generation_config(r#"{"eos_token_id": -1}"#)
+        .unwrap();
+    assert_eq!(config.eos_token_ids, [106]);
+    for none in [json!(null), json!([])] {
+        json["eos_token_id"] = none;
+        assert!(read(&json).eos_token_ids.is_empty());
+    }
+    for (wrong, named) in [
+        (json!(-1), "`eos_token_id` is -1"),
+        (json!([-1, -2]), "`eos_token_id` is -1"),
+        (json!([1, u64::MAX]), "`eos_token_id`"),
+        (json!([1, "x"]), "`eos_token_id`"),
+        (json!(vec![1; 2000]), "2000 tokens"),
+        (json!(300), "special token 300"),
+    ] {
+        json["eos_token_id"] = wrong;
+        let error = ModelConfig::from_json(&json.to_string()).unwrap_err();
+        assert!(error.contains(named), "{error}");
+    }
+}
+
+#[test]
 fn frequencies_are_those_of_transformers() {
     // transformers 5.23, ROPE_INIT_FUNCTIONS: the first, middle and last of 32 pairs.
     let mut config = read(&published(Family::Gemma3));

@@ -1,11 +1,13 @@
 //! The GGUF container: its metadata, and its tensors in f32.
 //!
 //! The header is read here rather than by candle, so that every length in it is held against the file's size before anything is allocated by it;
-//! candle expands the quantised blocks.
+//! candle expands the quantised blocks. As no two tensors lie in the same bytes, all of them in f32 take some seven times the file's size at most: the densest
+//! blocks hold 32 values in 18 bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 
 use candle_core::quantized::{GgmlDType, ggml_file::qtensor_from_ggml};
@@ -34,8 +36,8 @@ struct Entry {
     /// Outermost first.
     shape: Vec<usize>,
     kind: Kind,
-    /// From the beginning of the tensors' part.
-    offset: u64,
+    /// Its bytes, from the beginning of the tensors' part.
+    place: Range<u64>,
 }
 
 /// Number formats of tensors.
@@ -75,6 +77,22 @@ impl Kind {
             Self::Quantised(kind) => (kind.block_size(), kind.type_size()),
         }
     }
+
+    /// Bytes of a tensor of this shape.
+    fn length(self, shape: &[usize], tensor: &str) -> Result<usize, String> {
+        let (elements, bytes) = self.block();
+        let row = shape.last().copied().unwrap_or(1);
+        if !row.is_multiple_of(elements) {
+            return Err(format!(
+                "rows of the tensor `{tensor}` ({row}) are not whole blocks of {elements}"
+            ));
+        }
+        shape
+            .iter()
+            .try_fold(1usize, |n, &size| n.checked_mul(size))
+            .and_then(|n| (n / elements).checked_mul(bytes))
+            .ok_or_else(|| format!("the tensor `{tensor}` is larger than memory can be"))
+    }
 }
 
 /// An open GGUF file.
@@ -88,13 +106,9 @@ pub(crate) struct Gguf {
 }
 
 impl Gguf {
-    /// Reads the header. Errors say what is wrong with the file, without naming it.
+    /// Reads the header and checks that no two tensors lie in the same bytes. Errors say what is wrong with the file, without naming it.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|e| format!("cannot be opened: {e}"))?;
-        let size = file
-            .metadata()
-            .map_err(|e| format!("cannot be read: {e}"))?
-            .len();
+        let (file, size) = super::opened(path).map_err(|e| format!("cannot be opened: {e}"))?;
         let mut header = Header {
             file: BufReader::with_capacity(1 << 20, file),
             at: 0,
@@ -118,14 +132,28 @@ impl Gguf {
             let key = header.text()?;
             let kind = header.u32()?;
             let value = header.value(kind, 0)?;
-            metadata.insert(key, value);
+            if metadata.insert(key.clone(), value).is_some() {
+                return Err(format!(
+                    "is damaged: it lists the metadata `{key}` twice; fetch or convert it again"
+                ));
+            }
         }
         let mut entries = BTreeMap::new();
         for _ in 0..tensor_count {
             let (name, entry) = header.entry()?;
             if entries.insert(name.clone(), entry).is_some() {
-                return Err(format!("lists the tensor `{name}` twice"));
+                return Err(format!(
+                    "is damaged: it lists the tensor `{name}` twice; fetch or convert it again"
+                ));
             }
+        }
+        let places = entries
+            .iter()
+            .map(|(name, entry)| (name.as_str(), entry.place.clone()));
+        if let Some((one, other)) = super::overlapping(places) {
+            return Err(format!(
+                "is damaged: the tensors `{one}` and `{other}` lie in the same bytes; fetch or convert it again"
+            ));
         }
         let alignment = match metadata.get("general.alignment") {
             None => 32,
@@ -145,6 +173,11 @@ impl Gguf {
         self.metadata.get(key)
     }
 
+    /// Of all its tensors.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
     pub(crate) fn shape(&self, tensor: &str) -> Option<&[usize]> {
         self.entries.get(tensor).map(|entry| entry.shape.as_slice())
     }
@@ -160,22 +193,10 @@ impl Gguf {
                 entry.shape
             ));
         }
-        let (elements, bytes) = entry.kind.block();
-        let row = shape.last().copied().unwrap_or(1);
-        if row == 0 || !row.is_multiple_of(elements) {
-            return Err(format!(
-                "rows of the tensor `{name}` ({row}) are not whole blocks of {elements}"
-            ));
-        }
-        let length = shape
-            .iter()
-            .try_fold(1usize, |n, &size| n.checked_mul(size))
-            .and_then(|n| (n / elements).checked_mul(bytes))
-            .ok_or_else(|| format!("the tensor `{name}` is larger than memory can be"))?;
-        let start = self.data.checked_add(entry.offset);
-        let end = start.and_then(|start| start.checked_add(length as u64));
+        let start = self.data.checked_add(entry.place.start);
+        let end = self.data.checked_add(entry.place.end);
         let (Some(start), Some(end)) = (start, end) else {
-            return Err(format!("the tensor `{name}` lies at an impossible place"));
+            return Err(impossible_place(name));
         };
         if end > self.size {
             return Err(format!(
@@ -183,7 +204,7 @@ impl Gguf {
                 self.size
             ));
         }
-        let mut raw = vec![0; length];
+        let mut raw = vec![0; (end - start) as usize];
         self.file
             .seek(SeekFrom::Start(start))
             .and_then(|_| self.file.read_exact(&mut raw))
@@ -200,6 +221,10 @@ impl Gguf {
             }
         }
     }
+}
+
+fn impossible_place(tensor: &str) -> String {
+    format!("the tensor `{tensor}` lies at an impossible place")
 }
 
 /// The header's bytes, counted.
@@ -277,7 +302,8 @@ impl Header {
         })
     }
 
-    /// An array, read value by value: it takes memory as the file provides bytes, not as its length claims.
+    /// An array, read value by value: it takes memory as the file provides bytes, not as its length claims. Of whole numbers those of 32 bits are kept, which
+    /// llama.cpp's tables are in; bytes would take eight times their place.
     fn values(&mut self, depth: usize) -> Result<Value, String> {
         let kind = self.u32()?;
         let length = self.u64()?;
@@ -287,16 +313,16 @@ impl Header {
         let (mut ints, mut floats, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..length {
             match self.value(kind, depth + 1)? {
-                Value::Int(n) => ints.push(n),
-                Value::Float(x) => floats.push(x as f32),
+                Value::Int(n) if matches!(kind, 4 | 5) => ints.push(n),
+                Value::Float(x) if kind == 6 => floats.push(x as f32),
                 Value::Text(text) => texts.push(text),
                 _ => {}
             }
         }
         Ok(match kind {
-            8 => Value::Texts(texts),
-            0..=5 => Value::Ints(ints),
+            4 | 5 => Value::Ints(ints),
             6 => Value::Floats(floats),
+            8 => Value::Texts(texts),
             _ => Value::Other,
         })
     }
@@ -316,11 +342,15 @@ impl Header {
         // GGML writes the innermost size first.
         shape.reverse();
         let kind = Kind::parse(self.u32()?, &name)?;
-        let offset = self.u64()?;
+        let length = kind.length(&shape, &name)?;
+        let start = self.u64()?;
+        let end = start
+            .checked_add(length as u64)
+            .ok_or_else(|| impossible_place(&name))?;
         let entry = Entry {
             shape,
             kind,
-            offset,
+            place: start..end,
         };
         Ok((name, entry))
     }

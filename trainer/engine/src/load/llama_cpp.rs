@@ -1,20 +1,25 @@
 //! llama.cpp's names and orders → Hugging Face's.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::gguf::{Gguf, Value};
 use super::{Tensor, Weights};
-use crate::config::{Family, Flags, Llama3Rope, ModelConfig, RopeScaling, Sliding, within};
+use crate::config::{
+    Family, Flags, Llama3Rope, ModelConfig, RopeScaling, Sliding, padding, within,
+};
 
 /// Rotary factors of Llama 3.1 and later, which stand in the file as numbers.
 const ROPE_FACTORS: &str = "rope_freqs.weight";
+/// What the names of a model's eyes begin with, which some files hold beside the text part.
+const EYES: [&str; 2] = ["v.", "mm."];
 /// What llama.cpp takes for Gemma 3 where the metadata is silent: each sixth layer sees everything, the others' rotations have this base.
 const GEMMA3_PATTERN: usize = 6;
 const GEMMA3_SLIDING_THETA: f32 = 10_000.0;
 /// Layers of Gemma 3 27B, whose scores are scaled by the width of the residual stream over the heads; the metadata does not say so.
 const GEMMA3_27B_LAYERS: usize = 62;
 
-/// The configuration that a file's metadata describes.
+/// The configuration that a file's metadata describes. The file has no weights besides those that it calls for.
 pub(super) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
     let architecture = match gguf.value("general.architecture") {
         Some(Value::Text(name)) => name.as_str(),
@@ -49,6 +54,11 @@ pub(super) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
     for key in ["eos_token_id", "eot_token_id"] {
         eos_token_ids.extend(token(gguf, key)?.filter(|id| !eos_token_ids.contains(id)));
     }
+    let pad_token_id = match gguf.value("tokenizer.ggml.padding_token_id") {
+        None => None,
+        Some(&Value::Int(id)) => padding(id, vocab_size),
+        Some(_) => return Err("`tokenizer.ggml.padding_token_id` is not a number".into()),
+    };
     let num_hidden_layers = metadata.size("block_count")?;
     let mut config = ModelConfig {
         family,
@@ -75,7 +85,7 @@ pub(super) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
         tie_word_embeddings: gguf.shape("output.weight").is_none(),
         bos_token_id: token(gguf, "bos_token_id")?,
         eos_token_ids,
-        pad_token_id: token(gguf, "padding_token_id")?,
+        pad_token_id,
     };
     if family == Family::Gemma3 {
         config.sliding = Some(gemma3_sliding(&metadata, num_hidden_layers)?);
@@ -90,7 +100,28 @@ pub(super) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
         config.rope_scaling = Some(RopeScaling::Llama3(llama3_rope(gguf, &config)?));
         config.check()?;
     }
+    refuse_others(gguf, &config)?;
     Ok(config)
+}
+
+/// Refuses a file with weights that nothing here asks for, as llama.cpp does: biases in a Llama, experts, layers beyond the last.
+fn refuse_others(gguf: &Gguf, config: &ModelConfig) -> Result<(), String> {
+    let ours = config.tensor_shapes().into_iter();
+    let known: BTreeSet<String> = ours
+        .map(|(name, _)| their_name(&name, config.flags))
+        .collect();
+    let other = gguf.names().find(|name| {
+        let of_eyes = EYES.into_iter().any(|start| name.starts_with(start));
+        !known.contains(*name) && *name != ROPE_FACTORS && !of_eyes
+    });
+    match other {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "has the tensor `{name}`, which this version does not know in a `{}` model of {} layers: it would compute without it, and wrongly; take another conversion, or the model as safetensors if its config.json is supported",
+            config.family.name(),
+            config.num_hidden_layers
+        )),
+    }
 }
 
 fn linear_rope(metadata: &Metadata<'_>) -> Result<Option<RopeScaling>, String> {

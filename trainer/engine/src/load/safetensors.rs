@@ -3,16 +3,20 @@
 //! Its header is read here, so that only one tensor at a time is in memory beside the weights, and every length is held against the file's size first.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::error::EngineError;
 
 /// The format's own limit on its header.
 const MAX_HEADER: u64 = 100_000_000;
+/// The header's one entry that is no tensor.
+const METADATA: &str = "__metadata__";
 
 #[derive(Debug, Deserialize)]
 struct Entry {
@@ -20,6 +24,48 @@ struct Entry {
     shape: Vec<usize>,
     /// From the end of the header.
     data_offsets: [u64; 2],
+}
+
+/// A file's header. An entry that stands there twice is refused; serde's own maps keep the last one.
+#[derive(Default)]
+struct Header {
+    entries: BTreeMap<String, Entry>,
+    metadata: Option<BTreeMap<String, String>>,
+}
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_map(HeaderVisitor)
+    }
+}
+
+struct HeaderVisitor;
+
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut header = Header::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let twice = match name.as_str() {
+                METADATA => header.metadata.is_some(),
+                tensor => header.entries.contains_key(tensor),
+            };
+            if twice {
+                return Err(A::Error::custom(format_args!("it lists `{name}` twice")));
+            }
+            if name == METADATA {
+                header.metadata = Some(map.next_value()?);
+            } else {
+                header.entries.insert(name, map.next_value()?);
+            }
+        }
+        Ok(header)
+    }
 }
 
 /// Number formats that are read.
@@ -41,7 +87,7 @@ pub(crate) struct SafetensorsFile {
 }
 
 impl SafetensorsFile {
-    /// Reads the header and checks that every tensor lies inside the file.
+    /// Reads the header and checks that every tensor lies inside the file, and no two of them in the same bytes.
     pub(crate) fn open(path: &Path) -> Result<Self, EngineError> {
         let wrong = |reason: String| EngineError::Model {
             path: path.to_owned(),
@@ -53,8 +99,7 @@ impl SafetensorsFile {
                 "is cut short or damaged: its header asks for more than the file's {size} bytes; fetch or save it again"
             ))
         };
-        let mut file = File::open(path).map_err(io)?;
-        let size = file.metadata().map_err(io)?.len();
+        let (mut file, size) = super::opened(path).map_err(io)?;
         let mut length = [0; 8];
         if size < 8 {
             return Err(cut(size));
@@ -71,17 +116,9 @@ impl SafetensorsFile {
                 "is damaged: its header is not that of a safetensors file ({e}); fetch or save it again"
             ))
         };
-        let header: BTreeMap<String, serde_json::Value> =
-            serde_json::from_slice(&header).map_err(damaged)?;
-        let mut entries = BTreeMap::new();
-        let mut metadata = BTreeMap::new();
+        let header: Header = serde_json::from_slice(&header).map_err(damaged)?;
         let room = size - 8 - length;
-        for (name, value) in header {
-            if name == "__metadata__" {
-                metadata = serde_json::from_value(value).map_err(damaged)?;
-                continue;
-            }
-            let entry: Entry = serde_json::from_value(value).map_err(damaged)?;
+        for (name, entry) in &header.entries {
             let [start, end] = entry.data_offsets;
             if end > room {
                 return Err(wrong(format!(
@@ -94,13 +131,21 @@ impl SafetensorsFile {
                     "is damaged: the tensor `{name}` ends before it begins"
                 )));
             }
-            entries.insert(name, entry);
+        }
+        let places = header.entries.iter().map(|(name, entry)| {
+            let [start, end] = entry.data_offsets;
+            (name.as_str(), start..end)
+        });
+        if let Some((one, other)) = super::overlapping(places) {
+            return Err(wrong(format!(
+                "is damaged: the tensors `{one}` and `{other}` lie in the same bytes; fetch or save it again"
+            )));
         }
         Ok(Self {
             path: path.to_owned(),
             file,
-            entries,
-            metadata,
+            entries: header.entries,
+            metadata: header.metadata.unwrap_or_default(),
             data: 8 + length,
         })
     }

@@ -11,6 +11,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 mod families;
+mod hostile;
 
 use super::*;
 use crate::text::bytes;
@@ -188,11 +189,11 @@ fn a_gguf_file_gives_hugging_faces_weights() {
 fn a_gguf_file_without_a_head_ties_it_to_the_embedding() {
     let files = Files::new();
     let whole = gguf(&metadata(), GgmlDType::F32);
-    // Renamed, the head is a tensor that nobody asks for.
+    // Renamed, the head is a tensor of a model's eyes.
     let name = [&13u64.to_le_bytes()[..], b"output.weight"].concat();
     let at = 8 + whole.windows(name.len()).position(|w| w == name).unwrap();
     let mut tied = whole;
-    tied[at] = b'x';
+    tied[at..at + 2].copy_from_slice(b"v.");
     let loaded = open(&files.write("model.gguf", &tied)).unwrap();
     assert!(loaded.config.tie_word_embeddings);
     assert!(!loaded.weights.tensors.contains_key("lm_head.weight"));
@@ -329,6 +330,21 @@ fn metadata_that_makes_no_sense_is_refused_with_its_name() {
     for (key, value, named) in cases {
         let error = files.error("model.gguf", changed(key, value));
         assert!(error.contains(named), "{key}: {error}");
+    }
+}
+
+#[test]
+fn a_padding_token_beyond_the_vocabulary_is_none() {
+    let files = Files::new();
+    for (id, expected) in [
+        (Value::U32(257), Some(257)),
+        (Value::U32(258), None),
+        (Value::U32(u32::MAX), None),
+        (Value::I32(-1), None),
+    ] {
+        let file = changed("tokenizer.ggml.padding_token_id", Some(id));
+        let loaded = open(&files.write("model.gguf", file)).unwrap();
+        assert_eq!(loaded.config.pad_token_id, expected);
     }
 }
 

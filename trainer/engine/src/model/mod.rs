@@ -192,7 +192,8 @@ impl Model {
     /// Bytes of weights, gradients and moments in training.
     pub(crate) fn training_bytes(&self) -> u64 {
         let adapters = self.decoder.adapters.as_ref().map_or(0, Adapters::len);
-        4 * (self.decoder.weights.len() + adapters + 3 * self.trained().len()) as u64
+        let held = self.decoder.backend.weight_bytes() * (self.decoder.weights.len() + adapters);
+        (held + 3 * 4 * self.trained().len()) as u64
     }
 
     /// What an update changes: all weights, or the adapters.

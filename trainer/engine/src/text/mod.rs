@@ -16,6 +16,7 @@ use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::load::gguf::Gguf;
 use crate::load::read_text;
+pub use jiff::civil::Date;
 pub use pieces::Pieces;
 pub use stop::StopStrings;
 pub use template::ChatTemplate;
@@ -121,13 +122,17 @@ impl Text {
     }
 
     /// The chat template over messages; see [`Engine::chat_prompt`](crate::Engine::chat_prompt).
-    pub fn chat_prompt(&self, messages: &[(String, String)]) -> Result<String, EngineError> {
+    pub fn chat_prompt(
+        &self,
+        messages: &[(String, String)],
+        day: Date,
+    ) -> Result<String, EngineError> {
         let template = self.template.as_ref().ok_or_else(|| {
             EngineError::Request(
                 "the model has no chat template, so it is not a chat model; give it plain prompts, or take its instruction-tuned sibling".into(),
             )
         })?;
-        template.render(messages).map_err(EngineError::Request)
+        template.render(messages, day).map_err(EngineError::Request)
     }
 
     /// Files that make the same text side elsewhere: name → content.
@@ -135,6 +140,11 @@ impl Text {
         let all = self.files.iter();
         all.map(|(name, content)| (name.as_str(), content.as_str()))
     }
+}
+
+/// Today, where the machine is.
+pub fn today() -> Date {
+    jiff::Zoned::now().date()
 }
 
 /// Names that templates know special tokens by (`bos_token`, …) → their text.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, context};
+use minijinja::{Environment, Error, ErrorKind, State, context};
 
 /// A model's chat template.
 pub struct ChatTemplate {
@@ -13,6 +16,8 @@ pub struct ChatTemplate {
 }
 
 const NAME: &str = "chat_template";
+/// What [`strftime_now`] finds the day under.
+const DAY: &str = "_day";
 
 impl ChatTemplate {
     /// Parses a template. `special` holds the texts of special tokens by the names that templates know them by (`bos_token`, `eos_token`, …).
@@ -38,8 +43,8 @@ impl ChatTemplate {
         })
     }
 
-    /// The prompt that asks for the assistant's answer to `(role, content)` messages.
-    pub fn render(&self, messages: &[(String, String)]) -> Result<String, String> {
+    /// The prompt that asks for the assistant's answer to `(role, content)` messages. A template that asks for the time is told the beginning of `day`.
+    pub fn render(&self, messages: &[(String, String)], day: Date) -> Result<String, String> {
         let messages: Vec<Value> = messages
             .iter()
             .map(|(role, content)| context! { role, content })
@@ -50,6 +55,7 @@ impl ChatTemplate {
             // Templates ask whether these are none.
             tools => (),
             documents => (),
+            _day => day.to_string(),
             ..Value::from_pairs(self.special.iter().map(|(k, v)| (k.as_str(), v.as_str())))
         };
         self.environment
@@ -87,8 +93,12 @@ fn raise_exception(message: String) -> Result<Value, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, message))
 }
 
-fn strftime_now(format: &str) -> Result<String, Error> {
-    jiff::fmt::strtime::format(format, &jiff::Zoned::now())
+/// Python's `datetime.now().strftime(format)`, at the beginning of the day that the template was given.
+fn strftime_now(state: &State<'_, '_>, format: &str) -> Result<String, Error> {
+    let day = state.lookup(DAY).unwrap_or_default().to_string();
+    day.parse::<Date>()
+        .and_then(|day| day.to_zoned(TimeZone::UTC))
+        .and_then(|time| jiff::fmt::strtime::format(format, &time))
         .map_err(|e| Error::new(ErrorKind::InvalidOperation, e.to_string()))
 }
 
@@ -171,7 +181,7 @@ mod tests {
             ("user", "<b> & 'c'"),
         ];
         let messages = messages.map(|(role, content)| (role.to_owned(), content.to_owned()));
-        ChatTemplate::new(source, special)?.render(&messages)
+        ChatTemplate::new(source, special)?.render(&messages, jiff::civil::date(2026, 3, 9))
     }
 
     #[test]
@@ -231,8 +241,8 @@ mod tests {
     }
 
     #[test]
-    fn the_date_is_there() {
-        let year = render("{{ strftime_now('%Y') }}").unwrap();
-        assert!(year.parse::<u32>().is_ok_and(|y| y >= 2024), "{year}");
+    fn the_time_is_the_beginning_of_the_day_given() {
+        let time = render("{{ strftime_now('%d %b %Y %H:%M') }}").unwrap();
+        assert_eq!(time, "09 Mar 2026 00:00");
     }
 }

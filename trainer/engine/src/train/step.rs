@@ -16,6 +16,7 @@ use crate::model::Model;
 use crate::model::backward::Gradient;
 use crate::model::forward::Keys;
 use crate::model::work::{Inside, Work, element_bytes};
+use crate::sample::{self, LEAST_TEMPERATURE};
 use crate::train::adamw;
 use crate::train::kept::{Kept, Plan, default_budget};
 use crate::train::pack::{Pack, pack};
@@ -173,9 +174,9 @@ impl MiniBatch {
         groups: &[Group],
         temperature: f32,
     ) -> Result<Self, EngineError> {
-        if !(temperature > 0.0 && temperature.is_finite()) {
+        if !sample::divides(temperature) {
             return Err(EngineError::Request(format!(
-                "the temperature of training is {temperature}; it must be a positive number, as log-probabilities are those of the distribution sampled from"
+                "the temperature of training is {temperature}; it is a number from {LEAST_TEMPERATURE:e} upwards, as log-probabilities are those of the distribution sampled from"
             )));
         }
         for (number, group) in groups.iter().enumerate() {

@@ -5,11 +5,11 @@ use std::time::Instant;
 use engine::{Engine, Group};
 
 use super::rollout::{check, draw, requests};
-use super::train::update;
+use super::train::{flop_per_weight, update};
 use super::{Figures, Options};
 
-/// Sampling, and an update's forward and backward pass: multiply and add, once and three times a weight and token.
-const FLOP_PER_WEIGHT: f64 = 2.0 + 6.0;
+/// Sampling: multiply and add, once a weight and token.
+const SAMPLING_FLOP_PER_WEIGHT: f64 = 2.0;
 /// Iterations after the first, which plans and touches the memory.
 const ITERATIONS: usize = 2;
 
@@ -26,7 +26,7 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
         engine,
         options,
         seconds,
-        FLOP_PER_WEIGHT,
+        SAMPLING_FLOP_PER_WEIGHT + flop_per_weight(options),
         0.0,
     ))
 }

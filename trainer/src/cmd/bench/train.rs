@@ -7,10 +7,23 @@ use engine::{AdamW, Engine, Group, TokenStats};
 use super::rollout::prompt;
 use super::{Figures, Options};
 
-/// Forward, gradient of the input, gradient of the weight: multiply and add, each once a weight and token. What is recomputed is not counted.
-const FLOP_PER_WEIGHT: f64 = 6.0;
-/// AdamW reads weight, gradient and two moments and writes all but the gradient, which is zeroed, written and summed before; forward and backward read the weight.
-const BYTES_PER_WEIGHT: f64 = 4.0 * (7.0 + 3.0 + 2.0);
+/// Forward, gradient of the input, gradient of the weight where it is trained: multiply and add, each once a weight and token. What is recomputed is not counted,
+/// nor are adapters, which are hundreds of times smaller.
+pub(super) fn flop_per_weight(options: &Options) -> f64 {
+    if options.lora.is_some() { 4.0 } else { 6.0 }
+}
+
+/// Forward and backward read the weight. Where it is trained, AdamW reads weight, gradient and two moments and writes all but the gradient, which is zeroed, written and
+/// summed before.
+fn bytes_per_weight(options: &Options) -> f64 {
+    let trained = if options.lora.is_some() {
+        0.0
+    } else {
+        7.0 + 3.0
+    };
+    4.0 * (2.0 + trained)
+}
+
 const STEPS: usize = 2;
 
 pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
@@ -26,8 +39,8 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
         engine,
         options,
         seconds / STEPS as f64,
-        FLOP_PER_WEIGHT,
-        BYTES_PER_WEIGHT,
+        flop_per_weight(options),
+        bytes_per_weight(options),
     ))
 }
 

@@ -10,6 +10,7 @@ use trainer::config::{self, MOST_COMPLETIONS, MOST_SAMPLES, MOST_TOKENS};
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
 use trainer::rollout::{self, Drawing, Query, RolloutError, SampledGroup, Tally};
+use trainer::stderr::say;
 use trainer::stop::Stop;
 use trainer::study::{self, Behaviour, Plan, Sampled, Study, StudyError, Toy};
 
@@ -100,7 +101,7 @@ fn sketch_size(text: &str) -> Result<usize, String> {
 
 fn above_zero(text: &str) -> Result<f32, String> {
     temperature(text).ok().filter(|t| *t > 0.0).ok_or_else(|| {
-        "give a number above 0, up to 100: at 0 there is nothing to sample".to_owned()
+        "give a number from 0.000001 to 100: at 0 there is nothing to sample".to_owned()
     })
 }
 
@@ -294,7 +295,7 @@ impl Progress {
         if let Some((_, bar)) = now.as_ref() {
             let tenth = |done: usize| done * 10 / all.max(1);
             if bar.is_hidden() && (done == 0 || tenth(done) > tenth(bar.position() as usize)) {
-                eprintln!("{what}: {done} of {all}");
+                say(&format!("{what}: {done} of {all}"));
             }
             bar.set_position(done as u64);
         }

@@ -1,6 +1,6 @@
 //! Alarms: signs in a run's numbers that it is going wrong, told to a person while there is time to act.
 //!
-//! A pure function of the lines of `metrics.jsonl` and `eval.jsonl`, in their order: a run that is continued has its alarms again by reading
+//! A pure function of the recipe and of the lines of `metrics.jsonl` and `eval.jsonl`, in their order: a run that is continued has its alarms again by reading
 //! those lines, and no state of their own is kept. Each alarm is told once when it begins and once when it is over; between the two limits
 //! nothing changes, so that a number at a limit does not ring again and again. [`rules`] has the limits, with their reasons.
 //!
@@ -16,6 +16,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::record::{EvalRecord, StepRecord};
+use crate::algo::Estimator;
 use held_out::HeldOut;
 use window::Window;
 
@@ -125,13 +126,24 @@ pub struct Watch {
     window: Window,
     held_out: HeldOut,
     standing: BTreeSet<Alarm>,
+    /// Whether a group teaches something even if all of its completions are right, or all are wrong.
+    each_by_itself: bool,
 }
 
 impl Watch {
+    /// Over a run whose gradients are made so.
+    #[must_use]
+    pub fn new(estimator: &Estimator) -> Self {
+        Self {
+            each_by_itself: !estimator.compares_within_groups(),
+            ..Self::default()
+        }
+    }
+
     /// After an update.
     pub fn update(&mut self, record: &StepRecord) -> Vec<AlarmRecord> {
         self.window.add(record);
-        let findings = rules::all(&self.window, record.phase);
+        let findings = rules::all(&self.window, record.phase, self.each_by_itself);
         self.told(record.step, findings)
     }
 

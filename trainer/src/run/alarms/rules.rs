@@ -35,9 +35,14 @@ const ESS: (f64, f64) = (0.3, 0.4);
 /// Half of what ends a run by `verifier.max_masked` = 0.1.
 const MASKED: (f64, f64) = (0.05, 0.02);
 
-/// Every rule over the updates so far. `phase` is that of the latest, whose samples a person should read.
-pub(super) fn all(window: &Window, phase: usize) -> Vec<Finding> {
-    let mut findings = no_signal(window, phase);
+/// Every rule over the updates so far. `phase` is that of the latest, whose samples a person should read. Where completions are not compared within their
+/// groups, but count `each_by_itself`, a group that is all right or all wrong is no sign of anything.
+pub(super) fn all(window: &Window, phase: usize, each_by_itself: bool) -> Vec<Finding> {
+    let mut findings = if each_by_itself {
+        Vec::new()
+    } else {
+        no_signal(window, phase)
+    };
     if let Some((start, now)) = window.means() {
         findings.extend(lengths(&start, &now, phase));
         findings.extend(repetition(&start, &now, phase));
@@ -196,6 +201,6 @@ fn masked(now: &Means) -> Finding {
             "{:.1}% of all completions have no verdict over the last {UPDATES} updates",
             100.0 * now.masked
         ),
-        remedy: "The verifier fails on them: see its log; the run stops where a phase has more than `verifier.max_masked`".to_owned(),
+        remedy: "The verifier fails on them: see its log; the run stops where a phase or an evaluation has more than `verifier.max_masked`".to_owned(),
     }
 }

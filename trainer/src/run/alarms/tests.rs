@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::algo::Metrics;
+use crate::algo::{Baseline, Metrics, Preset};
 use crate::passk::{self, Counts};
 use crate::run::Repeats;
 use crate::run::record::GroupCounts;
@@ -151,6 +151,32 @@ fn what_is_normal_for_the_task_rings_nothing() {
     silent("few prompts an update", &|r| {
         (r.prompts, r.repeats.commonest) = (2, 0.1 + 0.1 * r.step.min(8) as f64);
     });
+}
+
+#[test]
+fn groups_all_right_or_all_wrong_ring_only_where_they_are_compared_within() {
+    let steps: Vec<StepRecord> = (1..=20)
+        .map(|n| {
+            let mut record = step(n);
+            (record.groups.wrong, record.groups.mixed) = (14, 0);
+            record
+        })
+        .collect();
+    let alarms = |estimator: Estimator| -> Vec<Alarm> {
+        let records = Watch::new(&estimator).replay(&steps, &[]);
+        records.into_iter().map(|record| record.alarm).collect()
+    };
+    let of_the_batch = Estimator {
+        baseline: Baseline::Batch,
+        ..Preset::RapidPaper.estimator()
+    };
+    assert_eq!(alarms(Preset::RapidPaper.estimator()), [Alarm::AllWrong]);
+    assert_eq!(alarms(of_the_batch), []);
+    let over_its_std = Estimator {
+        divide_by_std: true,
+        ..of_the_batch
+    };
+    assert_eq!(alarms(over_its_std), [Alarm::AllWrong]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Preset;
-use crate::run::teacher;
+use crate::run::teacher::Given;
 
 /// As `rapid train` fits a job out: with the reference and the lessons that the recipe asks for.
 fn fitted(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, TrainError> {
@@ -215,19 +215,91 @@ async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
     assert_same(&course(&cut), &course(&never), "padded");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_sampling_rounds_otherwise_is_computed_again_where_that_is_asked_for() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let again = "sampling.behaviour_logprob=recompute";
+    for (name, sets) in [
+        ("sampled", &["algorithm.h=4"][..]),
+        ("again", &["algorithm.h=4", again]),
+        (
+            "padded",
+            &["algorithm.h=4", again, "algorithm.sum_padding=true"],
+        ),
+    ] {
+        let root = home.path().join(name);
+        let config = of_preset(&server.url, Preset::RapidPaper, sets);
+        let policy = Arc::new(Toy::rounding(1e-3));
+        train(fitted(&root, &config, policy).unwrap())
+            .await
+            .unwrap();
+        // Phases of four updates: in the first of each, μ is π still.
+        for step in steps(&root).iter().step_by(4) {
+            assert_eq!(step.algo.ell_std == 0.0, name != "sampled", "{name}");
+        }
+    }
+}
+
 /// The lessons of a teacher's file.
 async fn lessons_of(root: &Path, config: &Config) -> Result<Vec<Lesson>, TrainError> {
+    let begun = root.join("config.toml").exists().then_some(root);
+    let given = Given::read(config, begun)?.expect("the recipe has a teacher");
     let mut job = fitted(root, config, Arc::new(Toy::default()))?;
-    let lessons = teacher::lessons(
-        config,
-        job.policy.as_ref(),
-        &job.rewards,
-        &job.prompts.train,
-        &job.folder,
-        &mut job.journal.progress,
-    )
-    .await?;
-    Ok(lessons.expect("the recipe has a teacher"))
+    let taught = given
+        .lessons(
+            config,
+            job.policy.as_ref(),
+            &job.rewards,
+            &job.prompts.train,
+            &mut job.journal.progress,
+        )
+        .await?;
+    taught.keep(&job.folder)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lessons_are_learnt_at_temperature_1_whatever_the_recipe_samples_at() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let metrics = async |temperature: &str| {
+        let root = home.path().join(temperature);
+        let sets = [temperature, "run.updates=3", "eval.samples=0"];
+        trained(&root, &of_preset(&server.url, Preset::Sft, &sets)).await;
+        std::fs::read_to_string(root.join("metrics.jsonl")).unwrap()
+    };
+    assert_eq!(
+        metrics("sampling.temperature=0.5").await,
+        metrics("sampling.temperature=1.0").await
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_made() {
+    let home = tempfile::tempdir().unwrap();
+    let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
+    let teacher = format!("data.teacher={}", file.display());
+    let config = of_preset("http://127.0.0.1:1", Preset::Sft, &[&teacher]);
+    for (text, expected) in [
+        (None, "it cannot be read (No such file"),
+        (Some("{\"task\""), "line 1 is no"),
+    ] {
+        if let Some(text) = text {
+            std::fs::write(&file, text).unwrap();
+        }
+        let started = launch(Launch {
+            config: config.clone(),
+            data_dir: None,
+            target: Target::New(root.clone()),
+            stop: Stop::default(),
+            progress: Progress::silent(),
+        });
+        let error = started.await.unwrap_err();
+        let said = error.to_string();
+        assert!(
+            error.is_refusal() && said.contains("teacher.jsonl") && said.contains(expected),
+            "{said}"
+        );
+        assert!(!root.exists());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

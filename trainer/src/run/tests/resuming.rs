@@ -92,11 +92,23 @@ async fn what_follows_a_checkpoint_may_be_damaged() {
     go(&root, &config).await.unwrap();
     let expected = course(&root);
     std::fs::remove_dir_all(root.join("checkpoints/step-10")).unwrap();
+    // What was being written when a process was killed.
+    let halves = [
+        "checkpoints/.checkpoint-a1b2c3",
+        "checkpoints/.step-9.partial",
+    ];
+    for half in halves {
+        std::fs::create_dir(root.join(half)).unwrap();
+        std::fs::write(root.join(half).join("model.safetensors"), "half").unwrap();
+    }
     edit(&root.join("metrics.jsonl"), |lines| {
         lines[8].replace_range(..3, "???");
     });
     go(&root, &config).await.unwrap();
     assert_same(&course(&root), &expected, "damaged after update 8");
+    for half in halves {
+        assert!(!root.join(half).exists(), "{half}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

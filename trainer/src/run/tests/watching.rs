@@ -73,3 +73,27 @@ async fn alarms_are_logged_once_and_can_be_turned_off() {
     go(&off, &config).await.unwrap();
     assert!(!off.join("alarms.jsonl").exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_of_one_are_no_sign_that_nothing_is_learnt() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let root = home.path().join("run");
+    let sets = [
+        "algorithm.group_size=1",
+        "algorithm.baseline=batch",
+        "run.updates=12",
+        "eval.samples=0",
+    ];
+    go(&root, &super::config(&server.url, &sets)).await.unwrap();
+    let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
+    let silent = |step: &StepRecord| step.groups.right + step.groups.wrong;
+    assert!(steps.iter().map(silent).sum::<usize>() > 100);
+    let alarms: Vec<alarms::AlarmRecord> = read_log(&root, Log::Alarms).unwrap();
+    let of_groups = [alarms::Alarm::AllWrong, alarms::Alarm::AllRight];
+    assert!(
+        alarms
+            .iter()
+            .all(|record| !of_groups.contains(&record.alarm)),
+        "{alarms:?}"
+    );
+}

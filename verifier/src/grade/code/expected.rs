@@ -13,6 +13,8 @@ use crate::grade::excerpt;
 
 /// Fuel for a data set's own solution: far beyond the slowest of MBPP+ (task 599), but not endless.
 const SOLUTION_FUEL: u64 = 20_000_000_000_000;
+/// Fuel for the solution of a task that came with a request: so many times a program's.
+const BROUGHT_FUEL: u64 = 10;
 
 /// What a task's own solution did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +40,8 @@ type Slot = Arc<Mutex<Option<Outcome>>>;
 /// Expected values by task.
 pub(super) struct Expectations {
     memory: Mutex<Lru<Arc<Expectation>>>,
-    making: Mutex<HashMap<Key, Slot>>,
+    /// By the fuel, too: what is too much for one may be little for another.
+    making: Mutex<HashMap<(Key, u64), Slot>>,
     disk: Option<Arc<Disk>>,
 }
 
@@ -64,11 +67,16 @@ impl Expectations {
         if let Some(kept) = self.kept(&key) {
             return Ok(kept);
         }
+        let fuel = if attempt.brought {
+            limits.fuel.saturating_mul(BROUGHT_FUEL)
+        } else {
+            limits.fuel.max(SOLUTION_FUEL)
+        };
         let slot = Arc::clone(
             self.making
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .entry(key)
+                .entry((key, fuel))
                 .or_default(),
         );
         let mut slot = match slot.try_lock() {
@@ -89,8 +97,9 @@ impl Expectations {
             None => {
                 let outcome = self.kept(&key).map_or_else(
                     || {
-                        make(attempt.sandbox, task, solution, calls, limits)
-                            .map(|made| self.keep(key, made))
+                        let limits = super::with_fuel(*limits, fuel);
+                        make(attempt.sandbox, task, solution, calls, &limits)
+                            .map(|made| self.keep(key, made, attempt.brought))
                     },
                     Ok,
                 );
@@ -104,7 +113,7 @@ impl Expectations {
         self.making
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .remove(&key);
+            .remove(&(key, fuel));
         outcome
     }
 
@@ -123,10 +132,11 @@ impl Expectations {
         Some(kept)
     }
 
-    fn keep(&self, key: Key, made: Expectation) -> Arc<Expectation> {
+    fn keep(&self, key: Key, made: Expectation, brought: bool) -> Arc<Expectation> {
         let made = Arc::new(made);
         self.remember(key, &made);
         if let Some(disk) = &self.disk
+            && !brought
             && let Ok(bytes) = serde_json::to_vec(&*made)
         {
             disk.put(Table::Expected, key, bytes);
@@ -175,7 +185,6 @@ fn make(
     calls: &[String],
     limits: &Limits,
 ) -> Result<Expectation, NoExpectation> {
-    let limits = super::with_fuel(*limits, limits.fuel.max(SOLUTION_FUEL));
     let program = Program {
         source: solution,
         entry_point: &task.entry_point,
@@ -183,7 +192,7 @@ fn make(
         watch: None,
     };
     let run = sandbox
-        .run(&program, &limits)
+        .run(&program, limits)
         .map_err(|error| NoExpectation {
             retryable: matches!(error, SandboxError::Transient(_)),
             reason: error.to_string(),

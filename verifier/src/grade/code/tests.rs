@@ -8,6 +8,7 @@ use super::*;
 use crate::scripted::{Scripted, completed, ended};
 
 mod brief;
+mod brought;
 mod faulty;
 
 /// `f(n) == 2 * n` for 1, 2 and 3.

@@ -23,7 +23,7 @@ pub(super) fn outcome(body: &Body, said: &Said) -> Outcome {
     let error = |message: &&Message| message.severity == Severity::Error;
     let line = |message: &Message| message.pos.line;
     let in_proof =
-        |message: &Message| (line(message) < body.proved).then(|| line(message) + 1 - body.proof);
+        |message: &Message| (line(message) < body.closed).then(|| line(message) + 1 - body.proof);
     if let Some(first) = said.header.iter().find(error) {
         return Outcome::BadTask(format!("Lean does not accept the header: {}", first.data));
     }
@@ -42,6 +42,9 @@ pub(super) fn outcome(body: &Body, said: &Said) -> Outcome {
         let place = in_proof(first);
         let reason = match place {
             Some(_) => first.data.clone(),
+            None if line(first) < body.proved => {
+                format!("the proof does not end where its text does: {}", first.data)
+            }
             None => format!("what is proved is not what was asked for: {}", first.data),
         };
         return Outcome::Unproved(reason, place);
@@ -171,6 +174,10 @@ mod tests {
                 fine.clone(),
             ],
             vec![
+                said(Severity::Error, body.closed + 1, "Invalid name after `end`"),
+                fine.clone(),
+            ],
+            vec![
                 said(Severity::Error, body.proved, "type mismatch"),
                 fine.clone(),
             ],
@@ -191,6 +198,23 @@ mod tests {
                 matches!(judged(&body, &messages), Outcome::Unproved(..)),
                 "{messages:?}"
             );
+        }
+    }
+
+    #[test]
+    fn where_a_fault_lies_is_told() {
+        let body = given(Axioms::Printed);
+        for (line, wanted, place) in [
+            (body.proof, "wrong", Some(1)),
+            (body.closed, "the proof does not end where", None),
+            (body.closed + 1, "the proof does not end where", None),
+            (body.proved, "what is proved is not what", None),
+        ] {
+            let Outcome::Unproved(why, at) = judged(&body, &[said(Severity::Error, line, "wrong")])
+            else {
+                panic!("an error is no proof")
+            };
+            assert!(why.starts_with(wanted) && at == place, "{line}: {why}");
         }
     }
 

@@ -2,20 +2,23 @@
 //!
 //! ```text
 //! theorem _asked_… (x : ℝ) : … := by sorry              the statement, elaborated before anything of the completion is read
-//! …                                                     the proof: whatever the completion says
+//! section _proof_…
+//! …                                                     the proof: whatever the completion says, without its comments
+//! theorem _closed_… : _root_.True := _root_.True.intro  what a last `… in` or attribute of the proof falls on
+//! end _proof_…
 //! theorem _proved_… : type_of% @_asked_… := @_root_.NAME
 //! #print axioms _proved_…
 //! ```
 //!
-//! The last theorem is accepted by Lean only where the proved theorem's type is that of the statement as it was elaborated alone, whatever names, notation or instances
-//! came between; and its axioms are all that the proof rests on. `_root_` keeps a variable of the theorem's name, declared behind it, from taking its place. A proof that
-//! uses `_asked_…` rests on `sorryAx`; tactics that search do not find names that begin with a low line. Both names are made of a digest of the completion, which the
-//! completion cannot contain.
-
-use std::fmt::Write as _;
+//! The last theorem stands where the first one stood: what the proof opened, assumed (`variable`), named or set ended with its section, and the section ends only there,
+//! since nothing else knows its name. So the last theorem's type is that of the statement as it was elaborated alone, with no assumption from the proof, whatever
+//! coercions led there; and its axioms are all that the proof rests on. `_root_` keeps a variable of the theorem's name, declared behind it, from taking its place. A
+//! proof that uses `_asked_…` rests on `sorryAx`; tactics that search do not find names that begin with a low line. All these names are made of a digest of the
+//! completion, which the completion cannot contain.
 
 use serde::{Deserialize, Serialize};
 
+use super::extract::{indented, proof_in, unfinished, without_header};
 use super::scan::{self, Refused};
 
 /// A theorem to prove.
@@ -45,6 +48,8 @@ pub(super) struct Body {
     pub text: String,
     /// First line of the proof.
     pub proof: usize,
+    /// First line behind the proof, which ends its section.
+    pub closed: usize,
     /// First line of the comparison.
     pub proved: usize,
     /// The last line, which has Lean list the axioms, or say that it has come so far.
@@ -69,20 +74,28 @@ pub(super) enum NoBody {
 /// What decides whether `completion` proves `task`.
 pub(super) fn body(task: Task<'_>, completion: &str, axioms: Axioms) -> Result<Body, NoBody> {
     let bad = |what: &str| NoBody::BadTask(what.to_owned());
-    let statement = Statement::read(task.statement).ok_or_else(|| {
-        bad("the statement is no `theorem NAME … := by` that a proof could follow")
-    })?;
-    scan::check(statement.rest).map_err(|refused| {
+    let hostile = |refused: Refused| {
         bad(&format!(
             "the statement holds `{}`: {}",
             refused.word, refused.why
         ))
+    };
+    let bare = scan::without_comments(task.statement).map_err(hostile)?;
+    let statement = Statement::read(&bare).ok_or_else(|| {
+        bad("the statement is no `theorem NAME … := by` that a proof could follow")
     })?;
-    let given = proof_in(completion);
+    scan::check(&format!("{}{}", statement.name, statement.rest)).map_err(hostile)?;
+    let given = scan::without_comments(proof_in(completion)).map_err(NoBody::Refused)?;
     if given.trim().is_empty() {
-        return Err(NoBody::NoProof("the completion holds no proof".into()));
+        let why = if unfinished(completion) {
+            "the completion ends within its thought, before any proof"
+        } else {
+            "the completion holds no proof"
+        };
+        return Err(NoBody::NoProof(why.into()));
     }
-    let given = without_header(given, task.header);
+    let header = scan::without_comments(task.header).unwrap_or_else(|_| task.header.to_owned());
+    let given = without_header(&given, &header);
     let proof = if declares(given, statement.name) {
         given.to_owned()
     } else if first_word(given).is_some_and(|word| matches!(word, "theorem" | "lemma")) {
@@ -107,10 +120,8 @@ pub(super) fn body(task: Task<'_>, completion: &str, axioms: Axioms) -> Result<B
     let digest =
         blake3::hash(format!("{}\0{}\0{completion}", task.header, task.statement).as_bytes())
             .to_hex();
-    let (asked, proved) = (
-        format!("_asked_{}", &digest[..24]),
-        format!("_proved_{}", &digest[..24]),
-    );
+    let digest = &digest[..24];
+    let (asked, proved) = (format!("_asked_{digest}"), format!("_proved_{digest}"));
 
     let mut text = String::new();
     let mut add = |part: &str| {
@@ -120,7 +131,12 @@ pub(super) fn body(task: Task<'_>, completion: &str, axioms: Axioms) -> Result<B
         first
     };
     add(&format!("theorem {asked}{} by\n  sorry", statement.rest));
+    add(&format!("section _proof_{digest}"));
+    let ends = ends(&proof);
     let proof = add(&proof);
+    let closed = add(&format!(
+        "theorem _closed_{digest} : _root_.True := _root_.True.intro\n{ends}end _proof_{digest}"
+    ));
     let comparison = add(&format!(
         "theorem {proved} : type_of% @{asked} := @_root_.{}",
         statement.name
@@ -132,6 +148,7 @@ pub(super) fn body(task: Task<'_>, completion: &str, axioms: Axioms) -> Result<B
     Ok(Body {
         text,
         proof,
+        closed,
         proved: comparison,
         end,
         name: proved,
@@ -146,8 +163,9 @@ struct Statement<'a> {
 }
 
 impl<'a> Statement<'a> {
+    /// Reads a text without comments.
     fn read(text: &'a str) -> Option<Self> {
-        let mut text = scan::without_comments_before(text)?.trim_end();
+        let mut text = text.trim();
         // `:= by sorry`, `:= by`, `:= sorry`, `:=`
         for end in ["sorry", "by"] {
             text = text.strip_suffix(end).map_or(text, str::trim_end);
@@ -167,112 +185,33 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// Where the proof stands: the last block fenced as Lean; else everything up to a fence that closes the one of the prompt.
-fn proof_in(completion: &str) -> &str {
-    let completion = completion.rsplit("</think>").next().unwrap_or(completion);
-    let mut last = None;
-    let mut open: Option<(usize, bool)> = None;
-    let mut first_fence = None;
-    let mut at = 0;
-    for line in completion.split_inclusive('\n') {
-        let bare = line.trim();
-        if let Some(language) = bare.strip_prefix("```") {
-            match open {
-                Some((start, lean)) => {
-                    if lean {
-                        last = Some(&completion[start..at]);
-                    }
-                    open = None;
-                }
-                None if language.is_empty() && first_fence.is_none() && at > 0 => {
-                    // It closes the prompt's own block.
-                    first_fence = Some(at);
-                }
-                None => {
-                    let lean = matches!(
-                        language.to_ascii_lowercase().as_str(),
-                        "lean" | "lean4" | "lean 4" | "tactics" | ""
-                    );
-                    open = Some((at + line.len(), lean));
-                }
-            }
-        }
-        at += line.len();
-    }
-    // A block that the end of the completion cut off.
-    if let Some((start, true)) = open {
-        last = Some(&completion[start..]);
-    }
-    match (first_fence, last) {
-        (Some(end), _) if !completion[..end].trim().is_empty() && !prose(&completion[..end]) => {
-            &completion[..end]
-        }
-        (_, Some(block)) => block,
-        (Some(end), None) => &completion[..end],
-        (None, None) => completion,
-    }
-}
-
-/// Whether text before a fence introduces it rather than being Lean.
-fn prose(text: &str) -> bool {
-    let last = text.trim_end().lines().next_back().unwrap_or_default();
-    last.ends_with(':') || last.ends_with('.')
-}
-
-/// The text without a header that repeats the task's: imports, `open` and `set_option` lines that it has too.
-fn without_header<'a>(text: &'a str, header: &str) -> &'a str {
-    let known: Vec<&str> = header
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let mut rest = text;
-    loop {
-        let trimmed = rest.trim_start_matches(['\n', '\r']);
-        let line = trimmed.lines().next().unwrap_or_default();
-        let bare = line.trim();
-        let blank = bare.is_empty() && !trimmed.is_empty();
-        if blank || (!bare.is_empty() && known.contains(&bare)) {
-            rest = &trimmed[line.len()..];
-        } else {
-            return trimmed;
-        }
-    }
-}
-
 /// Whether a text declares a theorem of this name.
 fn declares(text: &str, name: &str) -> bool {
-    let Some(words) = scan::words(text) else {
-        return false;
-    };
-    words
+    scan::words(text)
         .windows(2)
         .any(|pair| matches!(pair[0].text, "theorem" | "lemma") && pair[1].text == name)
 }
 
 fn first_word(text: &str) -> Option<&str> {
-    scan::words(text)?.first().map(|word| word.text)
+    scan::words(text).first().map(|word| word.text)
 }
 
-/// A tactic block stands further right than the theorem, all of its lines alike. The first line often lacks what the prompt would have put before it.
-fn indented(body: &str) -> String {
-    let body = body.trim_matches(['\n', '\r']).trim_end();
-    // The statement ended in `by`, and so may the proof begin.
-    let body = body.trim_start().strip_prefix("by\n").unwrap_or(body);
-    let (first, rest) = body.split_once('\n').unwrap_or((body, ""));
-    if first.starts_with(' ') {
-        return body.to_owned();
+/// The ends of what a file may leave open, sections and namespaces. Where one is missed or too many, Lean does not find the end of the proof's own section.
+fn ends(text: &str) -> String {
+    let words = scan::words(text);
+    let mut open = Vec::new();
+    for (place, word) in words.iter().enumerate() {
+        let next = words.get(place + 1).filter(|next| next.line == word.line);
+        match word.text {
+            "section" | "namespace" => open.push(next.map_or("", |name| name.text)),
+            "end" => {
+                open.pop();
+            }
+            _ => {}
+        }
     }
-    let lines = rest.lines().filter(|line| !line.trim().is_empty());
-    let least = lines.map(|line| line.len() - line.trim_start().len()).min();
-    if let Some(indent @ 1..) = least {
-        return format!("{}{body}", " ".repeat(indent));
-    }
-    let mut out = String::with_capacity(body.len() + 64);
-    for line in body.lines() {
-        let _ = writeln!(out, "  {line}");
-    }
-    out
+    let ends = open.iter().rev().map(|name| format!("end {name}\n"));
+    ends.collect()
 }
 
 #[cfg(test)]
@@ -309,27 +248,6 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_of_a_tactic_block_are_indented_alike() {
-        for (proof, wanted) in [
-            ("intro x\n  simp", "  intro x\n  simp"),
-            ("intro x\nsimp", "  intro x\n  simp\n"),
-            (
-                "have h : a := by\n  simp\nexact h",
-                "  have h : a := by\n    simp\n  exact h\n",
-            ),
-            (
-                "have h : a := by\n      simp\n    exact h",
-                "    have h : a := by\n      simp\n    exact h",
-            ),
-            ("  intro x\n  simp", "  intro x\n  simp"),
-            ("by\n  intro x\n  simp", "  intro x\n  simp"),
-            ("simp", "  simp\n"),
-        ] {
-            assert_eq!(indented(proof), wanted, "{proof}");
-        }
-    }
-
-    #[test]
     fn a_whole_file_may_repeat_the_header() {
         let whole = "import Mathlib\n\nopen Nat\n\nlemma one : 1 = 1 := rfl\n\ntheorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  rw [h]";
         for completion in [
@@ -351,7 +269,12 @@ mod tests {
         let body = made("rw [h]").unwrap();
         let lines: Vec<&str> = body.text.lines().collect();
         assert!(lines[0].starts_with("theorem _asked_"));
+        let digest = body.name.strip_prefix("_proved_").unwrap();
+        assert_eq!(lines[body.proof - 3], format!("section _proof_{digest}"));
         assert!(lines[body.proof - 1].starts_with("theorem two "));
+        assert!(lines[body.closed - 1].starts_with("theorem _closed_"));
+        assert_eq!(lines[body.closed], format!("end _proof_{digest}"));
+        assert_eq!(body.proved, body.closed + 3);
         assert!(
             lines[body.proved - 1]
                 .starts_with(&format!("theorem {} : type_of% @_asked_", body.name))
@@ -361,8 +284,52 @@ mod tests {
     }
 
     #[test]
+    fn lean_reads_no_comment() {
+        for completion in [
+            "rw [h] -- sorry, that is all /- and",
+            "/- sorry -/ rw [h] /-- -/",
+            "-- theorem two : a draft\nrw [h]",
+        ] {
+            let text = text(completion);
+            assert!(text.contains("rw [h]"), "{text}");
+            for gone in ["--", "/-", "-/", "that", "draft"] {
+                assert!(!text.contains(gone), "{completion}: {text}");
+            }
+            assert_eq!(text.matches("sorry").count(), 1, "{text}");
+        }
+        let commented = Task {
+            statement: "-- One.\ntheorem two (n : Nat) /- any -/ : n = n := by -- go on",
+            ..TASK
+        };
+        let body = body(commented, "rfl", Axioms::Printed).unwrap();
+        assert!(!body.text.contains("any") && !body.text.contains("go on"));
+    }
+
+    #[test]
+    fn what_a_file_leaves_open_is_ended_before_the_proofs_own_section() {
+        for (file, closing) in [
+            ("section\nTHEOREM", "end \nend _proof_"),
+            ("section A\nTHEOREM\nend A", "intro\nend _proof_"),
+            (
+                "noncomputable section\nnamespace A.B\nend A.B\nsection C\nTHEOREM",
+                "intro\nend C\nend \nend _proof_",
+            ),
+            ("THEOREM\nend", "intro\nend _proof_"),
+        ] {
+            let file = file.replace("THEOREM", "theorem two : 1 = 1 := rfl");
+            let text = text(&file);
+            assert!(text.contains(closing), "{file}: {text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_proof_is_told_why() {
+        let Err(NoBody::NoProof(why)) = made("<think>\nrw [h]") else {
+            panic!("a thought is no proof")
+        };
+        assert!(why.contains("within its thought"), "{why}");
         assert!(matches!(made(" \n "), Err(NoBody::NoProof(_))));
+        assert!(matches!(made("-- a remark"), Err(NoBody::NoProof(_))));
         assert!(matches!(
             made("```lean\ntheorem other : True := trivial\n```"),
             Err(NoBody::NoProof(_))
@@ -395,6 +362,7 @@ mod tests {
         for end in [":= by", ":= by sorry", ":=", ":= sorry", ":= by\n  sorry"] {
             for begin in ["theorem", "lemma", "/-- One. -/\ntheorem", "-- One.\nlemma"] {
                 let statement = format!("{begin} t : 1 = 1 {end}");
+                let statement = scan::without_comments(&statement).unwrap();
                 let read = Statement::read(&statement).unwrap();
                 assert_eq!((read.name, read.rest), ("t", " : 1 = 1 :="), "{statement}");
             }

@@ -1,7 +1,9 @@
-//! The words of a Lean text, without its comments: what a proof may not contain is found before Lean sees it.
+//! The words of a Lean text: what a proof may not contain is found before Lean sees it.
 //!
 //! Elaborating a Lean file runs code that the file contains: macros, elaborators, `#eval`. A proof needs none of it, so what defines or runs such code is refused by its
-//! words. The scan is made to see too much rather than too little: words in strings count as code, since an interpolated string holds some.
+//! words. Where Lean sees a comment begin or end is easily misjudged (`«--»`, `/--/`, `/-/-`), so Lean is given a text without comments: what is scanned is what Lean
+//! reads, and no rule about comments can hide a word. For the rest the scan sees too much rather than too little: words in strings count as code, since an interpolated
+//! string holds some, and so does what follows a number (`1macro`) or a sign (`⁻¹macro`) without a space.
 
 /// Why a text may not be given to Lean.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +82,29 @@ const WORDS: &[(&str, &str)] = &[
     ("dbg_stop", CODE),
     ("panic", "it writes among Lean's own messages"),
     ("IO", CODE),
+    ("attribute", "it changes what others have defined"),
+    ("instance", "it changes what a statement means"),
+    ("deriving", META),
+    ("variable", ASSUMED),
+    ("variables", ASSUMED),
+    ("include", ASSUMED),
+    ("omit", ASSUMED),
+    ("export", "it changes what names mean"),
+    ("include_str", CODE),
+    ("println", "it writes among Lean's own messages"),
+    ("eprintln", "it writes among Lean's own messages"),
+    ("set_library_suggestions", META),
+    ("set_premise_selector", META),
+    ("add_aesop_rules", META),
+    ("tactic", META),
+    ("Lean", META),
+    ("Meta", META),
+    ("Elab", META),
+    ("Tactic", META),
+    ("Aesop", META),
+    ("Qq", META),
+    ("EIO", CODE),
+    ("BaseIO", CODE),
     ("MetaM", META),
     ("TacticM", META),
     ("CoreM", META),
@@ -92,6 +117,10 @@ const UNPROVED: &str = "it leaves something unproved";
 const CODE: &str = "it runs code that the kernel does not see";
 const META: &str = "it runs code while the proof is checked";
 const NOTATION: &str = "it changes how text is read";
+const ASSUMED: &str = "what follows would assume more than it says";
+
+/// Beginnings of words that define what runs at elaboration.
+const BEGINNINGS: &[&str] = &["declare_", "register_", "builtin_"];
 
 /// Options that a proof may set: what it may cost, and what is shown.
 const OPTIONS: &[&str] = &[
@@ -108,7 +137,7 @@ const OPTIONS: &[&str] = &[
     "pp.coercions",
 ];
 
-/// Attributes that a lemma may have.
+/// Attributes that a lemma may have. `norm_num` is none: it runs what it stands before.
 const ATTRIBUTES: &[&str] = &[
     "simp",
     "ext",
@@ -116,7 +145,6 @@ const ATTRIBUTES: &[&str] = &[
     "symm",
     "trans",
     "congr",
-    "norm_num",
     "norm_cast",
     "push_cast",
     "aesop",
@@ -134,70 +162,45 @@ pub(super) struct Word<'a> {
     pub text: &'a str,
     /// From 1.
     pub line: usize,
+    /// The character before it; a space where there is none.
+    before: char,
 }
 
-/// The words and signs of `text` outside of comments. `None` where a comment or a string has no end: what follows in the file would belong to it.
-pub(super) fn words(text: &str) -> Option<Vec<Word<'_>>> {
-    let mut words = Vec::new();
+/// `text` with spaces in place of its comments, lines and columns as they were. None of the marks that begin one is left.
+pub(super) fn without_comments(text: &str) -> Result<String, Refused> {
     let bytes = text.as_bytes();
-    let (mut at, mut line) = (0, 1);
+    let mut bare = String::with_capacity(text.len());
+    let (mut kept, mut at) = (0, 0);
+    // Whether an odd number of quotes stand before, in the same line.
+    let mut quoted = false;
     while at < bytes.len() {
-        let rest = &text[at..];
-        if rest.starts_with("--") {
-            at += rest.find('\n').unwrap_or(rest.len());
-        } else if rest.starts_with("/-") {
-            let length = comment(rest)?;
-            line += newlines(&rest[..length]);
-            at += length;
-        } else if let Some(length) = raw_string(rest)? {
-            inner(&rest[..length], line, &mut words);
-            line += newlines(&rest[..length]);
-            at += length;
-        } else if rest.starts_with('"') {
-            let length = string(rest)?;
-            inner(&rest[..length], line, &mut words);
-            line += newlines(&rest[..length]);
-            at += length;
-        } else if let Some(length) = character(rest) {
-            at += length;
-        } else {
-            let first = rest.chars().next()?;
-            let length = if is_word(first) {
-                word(rest)
-            } else {
-                first.len_utf8()
-            };
-            if first == '\n' {
-                line += 1;
-            } else if !first.is_whitespace() {
-                words.push(Word {
-                    text: &rest[..length],
-                    line,
-                });
+        let length = match &bytes[at..] {
+            [b'-', b'-', ..] => text[at..].find('\n').unwrap_or(text.len() - at),
+            [b'/', b'-', ..] => match comment(&text[at..]) {
+                Some(length) => length,
+                None => return refuse("/-", "the comment has no end"),
+            },
+            rest => {
+                quoted = match rest.first() {
+                    Some(b'"') => !quoted,
+                    Some(b'\n') => false,
+                    _ => quoted,
+                };
+                at += 1;
+                continue;
             }
-            at += length;
-        }
-    }
-    Some(words)
-}
-
-/// `text` from its first word on; `None` where a comment before it has no end.
-pub(super) fn without_comments_before(text: &str) -> Option<&str> {
-    let mut rest = text.trim_start();
-    loop {
-        let length = if rest.starts_with("--") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/-") {
-            comment(rest)?
-        } else {
-            return Some(rest);
         };
-        rest = rest[length..].trim_start();
+        if quoted {
+            return refuse(&text[at..at + 2], "a comment's mark stands in a string");
+        }
+        bare.push_str(&text[kept..at]);
+        let blank = |c: char| if c == '\n' { c } else { ' ' };
+        bare.extend(text[at..at + length].chars().map(blank));
+        at += length;
+        kept = at;
     }
-}
-
-fn newlines(text: &str) -> usize {
-    text.bytes().filter(|byte| *byte == b'\n').count()
+    bare.push_str(&text[kept..]);
+    Ok(bare)
 }
 
 /// The length of a block comment; they nest.
@@ -223,73 +226,26 @@ fn comment(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of a string with escapes.
-fn string(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let mut at = 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' => at += 2,
-            b'"' => return Some(at + 1),
-            _ => at += 1,
-        }
-    }
-    None
-}
-
-/// The length of `r"…"` or `r#"…"#`, if one begins here.
-#[expect(
-    clippy::option_option,
-    reason = "a string without an end is another thing than none"
-)]
-fn raw_string(text: &str) -> Option<Option<usize>> {
-    let Some(rest) = text.strip_prefix('r') else {
-        return Some(None);
-    };
-    let hashes = rest.bytes().take_while(|byte| *byte == b'#').count();
-    if !rest[hashes..].starts_with('"') {
-        return Some(None);
-    }
-    let close = format!("\"{}", "#".repeat(hashes));
-    let inside = &rest[hashes + 1..];
-    inside
-        .find(&close)
-        .map(|end| Some(1 + hashes + 1 + end + close.len()))
-}
-
-/// The length of a character literal, if one begins here: `'"'` begins no string, and `h'` no literal.
-fn character(text: &str) -> Option<usize> {
-    let rest = text.strip_prefix('\'')?;
-    let mut chars = rest.char_indices();
-    let (_, first) = chars.next()?;
-    if first == '\\' {
-        // '\n', '\'', '\x41', '\u{41}'
-        let escaped = 1 + rest[1..].chars().next()?.len_utf8();
-        let end = escaped + rest[escaped..].find('\'')?;
-        return (end <= 12 && !rest[..end].contains('\n')).then_some(1 + end + 1);
-    }
-    let (at, quote) = chars.next()?;
-    (quote == '\'' && first != '\n').then_some(1 + at + 1)
-}
-
-/// The words in a string: some of it may be code.
-fn inner<'a>(text: &'a str, mut line: usize, words: &mut Vec<Word<'a>>) {
-    let mut rest = text;
+/// The words and signs of a text without comments.
+pub(super) fn words(text: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    let (mut rest, mut line, mut before) = (text, 1, ' ');
     while let Some(first) = rest.chars().next() {
         let length = if is_word(first) {
             word(rest)
         } else {
             first.len_utf8()
         };
-        if is_word(first) {
-            words.push(Word {
-                text: &rest[..length],
-                line,
-            });
+        let (text, behind) = rest.split_at(length);
+        if first == '\n' {
+            line += 1;
+        } else if !first.is_whitespace() {
+            words.push(Word { text, line, before });
         }
-        line += usize::from(first == '\n');
-        rest = &rest[length..];
+        before = text.chars().next_back().unwrap_or(before);
+        rest = behind;
     }
+    words
 }
 
 fn is_word(c: char) -> bool {
@@ -310,56 +266,83 @@ fn word(text: &str) -> usize {
     end.max(1)
 }
 
-fn refuse(word: &str, why: &'static str) -> Result<(), Refused> {
+/// What of a word Lean may read as a keyword: every part of a dotted name (`Lean.Elab.Command.elabEvalCoreUnsafe`), what follows a number's digits, what stands
+/// between letters that are none in Lean, such as those of `⁻¹` and `ᵒᵖ`, and what follows the letters that end a sign, such as `≃o` and `[ZMOD`.
+fn keywords<'a>(word: &Word<'a>) -> impl Iterator<Item = &'a str> {
+    let Word { text, before, .. } = *word;
+    let parts = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let mut at = 0;
+    parts.flat_map(move |part| {
+        let before = text[..at].chars().next_back().unwrap_or(before);
+        at += part.len();
+        at += text[at..].chars().next().map_or(0, char::len_utf8);
+        let letters = if part.starts_with(|c: char| c.is_ascii_digit()) {
+            part.len()
+        } else if before == '[' {
+            part.bytes().take_while(u8::is_ascii_uppercase).count()
+        } else {
+            usize::from(!before.is_whitespace() && !NO_LETTERS.contains(before))
+        };
+        (0..=letters).filter_map(move |start| part.get(start..))
+    })
+}
+
+/// Signs after which a letter begins a name.
+const NO_LETTERS: &str = "([{⟨«‹,;:.'\"`|@-←¬↑⇑!?₀₁₂₃₄₅₆₇₈₉";
+
+fn refuse<T>(word: &str, why: &'static str) -> Result<T, Refused> {
     Err(Refused {
         word: word.to_owned(),
         why,
     })
 }
 
-/// Whether a proof, or a client's statement or header, may be given to Lean.
+/// Whether a proof, or a client's statement, may be given to Lean as it stands: [`without_comments`] has read it.
 pub(super) fn check(text: &str) -> Result<(), Refused> {
-    let Some(words) = words(text) else {
-        return refuse("a comment or a string", "it has no end");
-    };
+    if let Some(mark) = ["--", "/-"].into_iter().find(|mark| text.contains(mark)) {
+        return refuse(mark, "what a comment hides cannot be scanned");
+    }
+    let words = words(text);
     for (place, word) in words.iter().enumerate() {
         let before = place.checked_sub(1).map(|place| words[place]);
         let next = words.get(place + 1);
-        // Every part of a dotted name counts: Lean.Elab.Command.elabEvalCoreUnsafe.
-        for part in word.text.split(['.', '«', '»']) {
-            let bare = part.trim_end_matches(['!', '?', '\'']);
-            if let Some((_, why)) = WORDS.iter().find(|(word, _)| *word == bare) {
+        let mut option = false;
+        for keyword in keywords(word) {
+            if let Some((_, why)) = WORDS.iter().find(|(word, _)| *word == keyword) {
                 return refuse(word.text, why);
             }
+            if BEGINNINGS.iter().any(|start| keyword.starts_with(start)) {
+                return refuse(word.text, META);
+            }
+            option |= keyword == "set_option";
         }
-        let root = word.text.split('.').next().unwrap_or_default();
-        if root == "Lean" || root == "Qq" {
-            return refuse(word.text, META);
+        if option {
+            let option = next.map_or("", |next| next.text);
+            let linter = option.starts_with("linter.");
+            if !linter && !OPTIONS.contains(&option) {
+                return refuse(option, "a proof may not set this option");
+            }
         }
         match word.text {
             // #eval, #check and all commands of that kind; but `#α` and `s.card = #s` are no commands: those stand within a line.
             "#" => {
                 let first = before.is_none_or(|before| before.line < word.line);
-                if first || next.is_some_and(|next| COMMANDS.contains(&next.text)) {
+                if first || next.is_some_and(|next| is_command(next.text)) {
                     return refuse("#", META);
                 }
             }
-            "set_option" => {
-                let option = next.map_or("", |next| next.text);
-                let linter = option.starts_with("linter.");
-                if !linter && !OPTIONS.contains(&option) {
-                    return refuse(option, "a proof may not set this option");
-                }
-            }
-            "attribute" => return refuse("attribute", "it changes what others have defined"),
-            "instance" => return refuse("instance", "it changes what a statement means"),
-            "deriving" => return refuse("deriving", META),
             "@" if next.is_some_and(|next| next.text == "[") => {
-                for attribute in words[place + 2..]
-                    .iter()
-                    .take_while(|word| word.text != "]")
-                {
+                let mut depth = 0_usize;
+                for attribute in &words[place + 1..] {
                     let name = attribute.text;
+                    match name {
+                        "[" => depth += 1,
+                        "]" => depth -= 1,
+                        _ => {}
+                    }
+                    if depth == 0 {
+                        break;
+                    }
                     let plain = name.chars().all(|c| !is_word(c) || c.is_ascii_digit());
                     if !plain && !ATTRIBUTES.contains(&name) {
                         return refuse(name, "a proof may not give this attribute");
@@ -372,24 +355,42 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Tactics that look through everything known, the statement that is assumed for comparison included.
-const SEARCHES: &[&str] = &["exact?", "apply?", "rw?", "rewrites?", "observe?", "hint"];
+/// Whether `#` and this word are a command.
+fn is_command(word: &str) -> bool {
+    let command = |name: &&str| {
+        word.strip_prefix(*name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    };
+    COMMANDS.iter().any(command)
+}
+
+/// Endings of tactics that look through everything known, the statement that is assumed for comparison included, and options that make others do so.
+const SEARCHES: &[&str] = &[
+    "exact?",
+    "apply?",
+    "rw?",
+    "rewrites?",
+    "observe?",
+    "try?",
+    "hint",
+    "suggestions",
+    "locals",
+];
 
 /// A tactic of `text` that searches what is known.
 pub(super) fn search(text: &str) -> Option<Refused> {
-    let words = words(text)?;
-    let found = words.iter().find(|word| SEARCHES.contains(&word.text))?;
+    let searches = |word: &Word<'_>| SEARCHES.iter().any(|search| word.text.ends_with(search));
+    let found = words(text).into_iter().find(searches)?;
     Some(Refused {
         word: found.text.to_owned(),
         why: "where Lean does not list axioms, a search may find the statement itself",
     })
 }
 
-/// Whether a header that nobody has vouched for may be given to Lean: it may import, open namespaces and set options, and nothing else.
-pub(super) fn check_header(text: &str) -> Result<(), Refused> {
-    let Some(words) = words(text) else {
-        return refuse("a comment or a string", "it has no end");
-    };
+/// A header that nobody has vouched for, without its comments: it may import, open namespaces and set options, and nothing else.
+pub(super) fn check_header(text: &str) -> Result<String, Refused> {
+    let bare = without_comments(text)?;
+    let words = words(&bare);
     let mut rest = words.as_slice();
     while let [command, arguments @ ..] = rest {
         // A command goes on to the end of its line; what follows on later lines begins with a command's word again.
@@ -398,16 +399,21 @@ pub(super) fn check_header(text: &str) -> Result<(), Refused> {
             .take_while(|word| word.line == command.line)
             .count();
         let (arguments, next) = arguments.split_at(end);
-        let names = arguments.iter().all(|word| {
-            word.text.starts_with(|c: char| is_word(c)) || matches!(word.text, "(" | ")")
-        });
+        let names = arguments
+            .iter()
+            .all(|word| is_name(word.text) || matches!(word.text, "(" | ")"));
         let allowed = match command.text {
             "import" | "open" | "universe" => names,
             "noncomputable" => matches!(arguments, [section] if section.text == "section"),
             "set_option" => {
-                arguments.first().is_some_and(|option| {
-                    option.text.starts_with("linter.") || OPTIONS.contains(&option.text)
-                }) && arguments.len() == 2
+                let known = |option: &str| {
+                    OPTIONS.contains(&option) || option.strip_prefix("linter.").is_some_and(is_name)
+                };
+                let value = |value: &str| {
+                    matches!(value, "true" | "false")
+                        || value.bytes().all(|byte| byte.is_ascii_digit())
+                };
+                matches!(arguments, [option, set] if known(option.text) && value(set.text))
             }
             _ => false,
         };
@@ -419,7 +425,15 @@ pub(super) fn check_header(text: &str) -> Result<(), Refused> {
         }
         rest = next;
     }
-    Ok(())
+    Ok(bare)
+}
+
+/// Whether Lean reads a word as one name too, wherever else it may see one end: ASCII and low figures, each part begun by a letter.
+fn is_name(word: &str) -> bool {
+    word.split('.').all(|part| {
+        let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '\'' | '₀'..='₉');
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && part.chars().all(inner)
+    })
 }
 
 /// Commands that print or run.
@@ -428,13 +442,11 @@ const COMMANDS: &[&str] = &[
     "eval!",
     "print",
     "check",
-    "check_failure",
     "reduce",
     "synth",
     "exit",
     "help",
     "guard",
-    "guard_msgs",
     "simp",
     "find",
     "where",
@@ -448,6 +460,19 @@ const COMMANDS: &[&str] = &[
     "count_heartbeats",
     "unfold",
     "discr_tree_key",
+    "conv",
+    "whnf",
+    "html",
+    "widget",
+    "instances",
+    "push",
+    "show",
+    "long",
+    "string",
+    "aesop",
+    "grind",
+    "import",
+    "redundant",
     "lint",
     "min_imports",
 ];

@@ -122,6 +122,7 @@ fn what_no_proof_needs_never_reaches_lean() {
         ("sorry", Verdict::Incorrect),
         ("#eval 1", Verdict::Incorrect),
         ("", Verdict::Malformed),
+        ("<think>\nrfl", Verdict::Malformed),
         ("theorem other : True := trivial", Verdict::Malformed),
     ] {
         assert_eq!(
@@ -219,7 +220,7 @@ fn a_lean_that_accepts_everything_is_found_out() {
     let (grader, lean) = scripted(|_, body| {
         let wrong = body.contains("exact trivial");
         Ok(wrong
-            .then(|| message(Severity::Error, 5, "type mismatch"))
+            .then(|| message(Severity::Error, 7, "type mismatch"))
             .into_iter()
             .collect())
     });

@@ -8,14 +8,14 @@ use sandboxes::SandboxError;
 use super::*;
 
 /// A sandbox whose programs wait at a gate.
-struct Gate(Mutex<bool>, Condvar);
+pub(super) struct Gate(Mutex<bool>, Condvar);
 
 impl Gate {
-    fn shut() -> Arc<Gate> {
+    pub(super) fn shut() -> Arc<Gate> {
         Arc::new(Gate(Mutex::new(false), Condvar::new()))
     }
 
-    fn open(&self) {
+    pub(super) fn open(&self) {
         *self.0.lock().unwrap() = true;
         self.1.notify_all();
     }
@@ -29,7 +29,7 @@ impl Gate {
 }
 
 /// A service whose programs that say "slow" wait until the gate opens; those that say "long" do so too, unless they have so little fuel that they end there.
-fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<Scripted>) {
+pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<Scripted>) {
     let service = service(settings());
     let doubling = Scripted::doubling();
     let held = Arc::clone(gate);
@@ -55,7 +55,7 @@ fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<Scripted>) {
     (service, sandbox)
 }
 
-fn slow(from: usize, count: usize) -> Json {
+pub(super) fn slow(from: usize, count: usize) -> Json {
     (from..from + count)
         .map(|n| item("s", &doubles(), &format!("right slow {n}")))
         .collect()

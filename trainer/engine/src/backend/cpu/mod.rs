@@ -74,14 +74,13 @@ struct Cpu {
 
 impl Cpu {
     fn raw(&self, rows: Rows, count: usize, width: usize) -> Raw {
-        let reach = count.saturating_sub(1) * rows.stride + width;
-        assert!(
-            count == 0 || reach <= rows.buf.len(),
-            "rows lie in their buffer"
-        );
+        let reach = strided(count, rows.stride, width);
+        assert!(reach <= rows.buf.len(), "rows lie in their buffer");
         Raw {
             start: self.arena.pointer(rows.buf),
             stride: rows.stride,
+            count,
+            width,
         }
     }
 
@@ -129,6 +128,10 @@ impl Backend for Cpu {
 
     fn bytes(&self, _: Purpose) -> usize {
         size_of::<f32>()
+    }
+
+    fn weight_bytes(&self) -> usize {
+        4 + 2 * usize::from(self.format == Format::Bf16)
     }
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {

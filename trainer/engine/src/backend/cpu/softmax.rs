@@ -4,21 +4,25 @@ use super::lanes::{LANES, Lanes, Level, at_level};
 use crate::batch::{Draw, Sampled};
 use crate::sample::{self, NotFinite};
 
-/// What a row's softmax needs: z = logit · inverse_temperature.
+/// What a row's softmax needs: z = (logit − max) · inverse_temperature, at most 0.
+///
+/// The difference comes first: a product of the maximum that was rounded before it would be off by up to half a unit in its last place, which at low temperatures is more
+/// than 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowStats {
-    /// Largest z.
+    /// Largest logit.
     pub(super) max: f32,
-    /// Σ exp(z − max).
+    /// Σ exp(z).
     pub(super) sum: f64,
-    /// Σ exp(z − max)·(z − max).
+    /// Σ exp(z)·z.
     pub(super) weighted: f64,
 }
 
 impl RowStats {
     /// Natural logarithm of the probability of a logit.
     pub(super) fn logp(&self, logit: f32, inverse_temperature: f32) -> f32 {
-        (f64::from(logit * inverse_temperature - self.max) - self.sum.ln()) as f32
+        let z = (logit - self.max) * inverse_temperature;
+        (f64::from(z) - self.sum.ln()) as f32
     }
 
     /// Entropy in nats.
@@ -30,10 +34,16 @@ impl RowStats {
 /// Numbers summed in f32 before the sum goes on in f64.
 const BLOCK: usize = 64 * LANES;
 
+/// z of some logits.
+#[inline(always)]
+fn scaled<L: Lanes>(x: L, shift: L, scale: L) -> L {
+    x.sub(shift).mul(scale)
+}
+
 /// Adds exp(z) and exp(z)·z of some logits to two sums.
 #[inline(always)]
-fn add_logits<L: Lanes>(x: L, scale: L, shift: L, sum: L, weighted: L) -> (L, L) {
-    let z = x.fma(scale, shift);
+fn add_logits<L: Lanes>(x: L, shift: L, scale: L, sum: L, weighted: L) -> (L, L) {
+    let z = scaled(x, shift, scale);
     let e = z.exp();
     // A logit of minus infinity has probability 0 and adds nothing.
     (sum.add(e), e.fma(L::splat(-1e4).max(z), weighted))
@@ -46,19 +56,19 @@ fn row_stats_body<L: Lanes>(row: &[f32], inverse_temperature: f32, blocks: &mut 
     for x in chunks {
         largest = L::get(x).max(largest);
     }
-    let max = rest.iter().fold(largest.largest(), |a, b| a.max(*b)) * inverse_temperature;
-    let (scale, shift) = (L::splat(inverse_temperature), L::splat(-max));
+    let max = rest.iter().fold(largest.largest(), |a, b| a.max(*b));
+    let (shift, scale) = (L::splat(max), L::splat(inverse_temperature));
     let (mut sum, mut weighted) = (0.0, 0.0);
     for (number, block) in row.chunks(BLOCK).enumerate() {
         let (chunks, rest) = block.as_chunks::<LANES>();
         let (mut s, mut w) = (L::splat(0.0), L::splat(0.0));
         for x in chunks {
-            (s, w) = add_logits(L::get(x), scale, shift, s, w);
+            (s, w) = add_logits(L::get(x), shift, scale, s, w);
         }
         if !rest.is_empty() {
             let mut last = [f32::NEG_INFINITY; LANES];
             last[..rest.len()].copy_from_slice(rest);
-            (s, w) = add_logits(L::get(&last), scale, shift, s, w);
+            (s, w) = add_logits(L::get(&last), shift, scale, s, w);
         }
         let block_sum = f64::from(s.sum());
         if let Some(to) = blocks.get_mut(number) {
@@ -83,13 +93,13 @@ fn weights_body<L: Lanes>(
 ) {
     weights.fill(f32::NEG_INFINITY);
     weights[..block.len()].copy_from_slice(block);
-    let (scale, shift) = (L::splat(inverse_temperature), L::splat(-max));
+    let (shift, scale) = (L::splat(max), L::splat(inverse_temperature));
     for x in weights.as_chunks_mut::<LANES>().0 {
-        L::get(x).fma(scale, shift).exp().put(x);
+        scaled(L::get(x), shift, scale).exp().put(x);
     }
 }
 at_level! {
-    /// `exp(z − max)` of up to [`BLOCK`] logits, 0 beyond them.
+    /// `exp(z)` of up to [`BLOCK`] logits, 0 beyond them.
     fn weights(weights: &mut [f32; BLOCK], block: &[f32], inverse_temperature: f32, max: f32) = weights_body
 }
 
@@ -110,8 +120,7 @@ pub(super) fn draw_row(level: Level, row: &[f32], draw: &Draw) -> Result<Sampled
         return Err(NotFinite);
     }
     let found = if greedy {
-        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        row.iter().position(|logit| *logit == max)
+        row.iter().position(|logit| *logit == stats.max)
     } else {
         let target = sample::uniform(draw.seed, draw.index) * stats.sum;
         pick(level, row, inverse, stats.max, &blocks, target)
@@ -168,7 +177,7 @@ fn row_gradient_body<L: Lanes>(
     soft_cap: Option<f32>,
 ) {
     let inverse_cap = soft_cap.map_or(0.0, |cap| 1.0 / cap);
-    let numbers = [inverse_temperature, -max, factor, inverse_cap];
+    let numbers = [max, inverse_temperature, factor, inverse_cap];
     let (chunks, rest) = row.as_chunks_mut::<LANES>();
     for x in chunks {
         gradient(L::get(x), numbers).put(x);
@@ -180,14 +189,14 @@ fn row_gradient_body<L: Lanes>(
 
 // A function, not a closure: that would not be compiled for the processor's instructions.
 #[inline(always)]
-fn gradient<L: Lanes>(x: L, [scale, shift, factor, inverse_cap]: [f32; 4]) -> L {
-    let weight = x.fma(L::splat(scale), L::splat(shift)).exp();
+fn gradient<L: Lanes>(x: L, [shift, scale, factor, inverse_cap]: [f32; 4]) -> L {
+    let weight = scaled(x, L::splat(shift), L::splat(scale)).exp();
     let share = x.mul(L::splat(inverse_cap));
     let slope = L::splat(1.0).sub(share.mul(share));
     weight.mul(L::splat(factor)).mul(slope)
 }
 
 at_level! {
-    /// Replaces logits by `factor · exp(z − max)`, and by the slope of the cap that they went through.
+    /// Replaces logits by `factor · exp(z)`, and by the slope of the cap that they went through.
     fn row_gradient(row: &mut [f32], inverse_temperature: f32, max: f32, factor: f32, soft_cap: Option<f32>) = row_gradient_body
 }

@@ -3,7 +3,7 @@ use super::{Arena, Cpu, Format, PackedWeights, Plan, Products, Threads};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Draw, Span};
 use crate::config::Activation;
-use crate::sample::Sampling;
+use crate::sample::{self, Sampling};
 
 fn cpu(level: Level) -> Cpu {
     Cpu {
@@ -188,6 +188,127 @@ fn every_operation_gives_the_same_bits_at_every_level() {
             assert!(first == found, "{name} at {level:?}");
         }
     }
+}
+
+/// Logits a little below `most` that compete at a temperature, as far as f32 tells them apart.
+fn competing(most: f32, temperature: f32, vocabulary: usize) -> Vec<f32> {
+    let step = temperature.max(most * f32::EPSILON);
+    (0..vocabulary as u32)
+        .map(|i| most - (i.wrapping_mul(2_654_435_761) >> 16) as f32 % 40.0 * step)
+        .collect()
+}
+
+/// A row's log-probabilities in f64.
+fn exact(row: &[f32], temperature: f32) -> Vec<f64> {
+    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let z = |logit: &f32| (f64::from(*logit) - f64::from(max)) / f64::from(temperature);
+    let sum: f64 = row.iter().map(|logit| z(logit).exp()).sum();
+    row.iter().map(|logit| z(logit) - sum.ln()).collect()
+}
+
+#[test]
+fn at_low_temperatures_draws_are_the_references_and_scores_and_gradients_are_right() {
+    let vocabulary = 2777;
+    for level in levels() {
+        for temperature in [1e-3, 1e-6] {
+            let c = &mut cpu(level);
+            let rows = [99.871, 123.456, 9_987.13, 12_345.6];
+            let rows = rows.map(|most| competing(most, temperature, vocabulary));
+            let exact = rows.each_ref().map(|row| exact(row, temperature));
+            let logits = filled(c, rows.len() * vocabulary, 1);
+            c.upload(logits, &rows.concat());
+            let (logp, entropy) = (filled(c, 8, 2), filled(c, 8, 3));
+            for seed in 0..20 {
+                let draws = [0, 1, 2, 3].map(|index| Draw {
+                    sampling: Sampling {
+                        temperature,
+                        ..Sampling::default()
+                    },
+                    seed,
+                    index,
+                });
+                c.draws(&draws);
+                c.sample(logits, vocabulary, 0..rows.len());
+                let drawn = c.sampled().expect("finite logits");
+                // Of each row what was drawn, and a token that may be most unlikely.
+                let targets: Vec<Target> = drawn
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(row, drawn)| [drawn.token, 5].map(|token| Target { row, token }))
+                    .collect();
+                c.log_probs(logp, entropy, logits, vocabulary, &targets, temperature);
+                let scores = bits(c, logp);
+                for (row, (drawn, draw)) in drawn.iter().zip(&draws).enumerate() {
+                    let what = format!("{level:?}, T {temperature}, row {row}, seed {seed}");
+                    let reference = sample::draw(&rows[row], draw).expect("finite logits");
+                    assert_eq!(drawn.token, reference.token, "{what}");
+                    assert!(drawn.logp <= 0.0, "{what}: {drawn:?}");
+                    let error = f64::from(drawn.logp) - exact[row][drawn.token as usize];
+                    assert!(error.abs() < 1e-5, "{what}: {error}");
+                    let error = drawn.logp - reference.logp;
+                    assert!(error.abs() < 1e-5, "{what}: {error} from the reference");
+                    assert_eq!(scores[2 * row], drawn.logp.to_bits(), "{what}");
+                    let other = f64::from(f32::from_bits(scores[2 * row + 1]));
+                    let error = (other - exact[row][5]).abs();
+                    assert!(error < 1e-5 + 1e-6 * other.abs(), "{what}: {error}");
+                }
+            }
+            let entropies = bits(c, entropy);
+            for (row, exact) in exact.iter().enumerate() {
+                let expected: f64 = exact.iter().map(|logp| -logp.exp() * logp).sum();
+                let entropy = f64::from(f32::from_bits(entropies[2 * row]));
+                assert!((entropy - expected).abs() < 1e-4, "{entropy} {expected}");
+            }
+            let targets = [0, 1, 2, 3].map(|row| Target { row, token: 5 });
+            c.log_probs_backward(logits, vocabulary, &targets, &[1.0; 4], temperature, None);
+            let mut gradient = vec![0.0; logits.len()];
+            c.download(logits, &mut gradient).expect("downloads work");
+            for (gradient, exact) in gradient.chunks(vocabulary).zip(&exact) {
+                for (token, (gradient, logp)) in gradient.iter().zip(exact).enumerate() {
+                    let expected = f64::from(u8::from(token == 5)) - logp.exp();
+                    let error = f64::from(*gradient) * f64::from(temperature) - expected;
+                    assert!(error.abs() < 1e-5, "token {token}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// One head whose queries, keys and values lie side by side.
+fn one_head(qkv: Buf) -> Attention {
+    let [q, k, v] = [0, 8, 16].map(|column| qkv.rows(column, 24));
+    Attention {
+        q,
+        k,
+        v,
+        heads: 1,
+        kv_heads: 1,
+        head_dim: 8,
+        scale: 0.3,
+        soft_cap: None,
+        window: None,
+    }
+}
+
+#[test]
+#[should_panic(expected = "overlaps")]
+fn attention_that_would_write_over_its_values_is_refused() {
+    let c = &mut cpu(Level::detect());
+    c.begin(&batch(), 100, 100).expect("a sound batch");
+    let [qkv, lse] = [2400, 100].map(|len| filled(c, len, 1));
+    c.attention(qkv.rows(16, 24), lse, &one_head(qkv));
+}
+
+#[test]
+#[should_panic(expected = "overlaps")]
+fn gradients_of_attention_in_one_place_are_refused() {
+    let c = &mut cpu(Level::detect());
+    c.begin(&batch(), 100, 100).expect("a sound batch");
+    let [qkv, dqkv, y, dy] = [1, 2, 3, 4].map(|seed| filled(c, 2400, seed));
+    let lse = filled(c, 100, 5);
+    let [dq, dk] = [0, 8].map(|column| dqkv.rows(column, 24));
+    let [y, dy] = [y, dy].map(|buf| buf.rows(0, 24));
+    c.attention_backward(dq, dk, dk, dy, y, lse, &one_head(qkv));
 }
 
 #[test]

@@ -125,6 +125,10 @@ impl Backend for Cuda {
         self.format_for(purpose).bytes()
     }
 
+    fn weight_bytes(&self) -> usize {
+        4 + 2 * usize::from(self.activations == Format::Bf16)
+    }
+
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         self.check()?;
         let format = self.format_for(purpose);
@@ -501,7 +505,7 @@ impl Backend for Cuda {
             size(vocabulary),
             first,
             tokens,
-            Arg::Float(1.0 / temperature),
+            Arg::Float(temperature),
         ];
         self.launch("log_probs", blocks([rows, 1, 1], VOCABULARY), &args);
     }
@@ -525,7 +529,7 @@ impl Backend for Cuda {
             first,
             tokens,
             dlogp,
-            Arg::Float(1.0 / temperature),
+            Arg::Float(temperature),
             Arg::Float(soft_cap.unwrap_or(0.0)),
         ];
         self.launch(

@@ -12,6 +12,8 @@ use crate::load::llama_cpp::token;
 const SPACE: &str = "▁";
 /// No piece is longer, in bytes; its parts are all looked at.
 const LONGEST: usize = 512;
+/// Most bytes of all pieces in all the ways in which they are made; those of Gemma's 262,144 are 4.6 MB.
+const MOST_MERGED: usize = 64 << 20;
 
 /// Of a file's tables.
 pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
@@ -74,6 +76,7 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
     };
     let ids: HashMap<&str, usize> = pieces().map(|(id, piece, _)| (piece, id)).collect();
     let mut merges: Vec<Merge<'_>> = Vec::new();
+    let mut bytes = 0;
     for (id, piece, kind) in pieces() {
         if piece.len() > LONGEST {
             return Err(format!(
@@ -101,6 +104,12 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
                 Some((*ids.get(left)?, *ids.get(right)?, merge))
             })
             .collect();
+        bytes += ways.len() * piece.len();
+        if bytes > MOST_MERGED {
+            return Err(format!(
+                "has tokens that make one another in so many ways that their list is longer than {MOST_MERGED} bytes; those of the largest known vocabularies are far below"
+            ));
+        }
         ways.sort_by_key(|(left, right, _)| (*left, *right));
         merges.extend(ways.into_iter().map(|(_, _, merge)| merge));
     }
@@ -110,4 +119,24 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
     });
     let pairs = merges.iter().map(|m| json!([m.left, m.right]));
     Ok(pairs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_that_make_one_another_are_listed_up_to_a_bound() {
+        let of = |letters: &str| {
+            let runs = |letter: char| (1..=LONGEST).map(move |n| letter.to_string().repeat(n));
+            let tokens: Vec<String> = letters.chars().flat_map(runs).collect();
+            merges(
+                &tokens,
+                &vec![0.0; tokens.len()],
+                &vec![NORMAL; tokens.len()],
+            )
+        };
+        assert_eq!(of("a").unwrap().len(), LONGEST * (LONGEST - 1) / 2);
+        assert!(of("ab").unwrap_err().contains("in so many ways"));
+    }
 }

@@ -3,39 +3,89 @@ use proptest::prelude::*;
 use super::*;
 
 fn texts(text: &str) -> Vec<&str> {
-    words(text)
-        .unwrap()
-        .into_iter()
-        .map(|word| word.text)
-        .collect()
+    words(text).into_iter().map(|word| word.text).collect()
+}
+
+/// As a proof is judged.
+fn judged(text: &str) -> Result<(), Refused> {
+    without_comments(text).and_then(|bare| check(&bare))
 }
 
 #[test]
-fn comments_are_no_words_and_nest() {
-    assert_eq!(
-        texts("a -- sorry\nb /- x /- sorry -/ y -/ c"),
-        ["a", "b", "c"]
-    );
-    assert_eq!(texts("/-- doc -/ theorem"), ["theorem"]);
-    assert_eq!(words("a /- b"), None);
-    assert_eq!(words("a \"b"), None);
+fn comments_leave_lines_and_columns_as_they_were() {
+    for (text, bare) in [
+        ("a -- sorry\nb", "a         \nb"),
+        ("a /- x /- sorry -/ y -/ c", "a                       c"),
+        ("/-- doc\n é -/ theorem", "       \n      theorem"),
+        ("«--» macro\nx", "«         \nx"),
+        ("a - -1 - 2", "a - -1 - 2"),
+        ("\"a\" -- b", "\"a\"     "),
+    ] {
+        assert_eq!(without_comments(text).as_deref(), Ok(bare), "{text}");
+    }
+    for text in ["a /- b", "x/-1", "\"a -- b\"", "'\"' -- b", "/-/"] {
+        assert!(without_comments(text).is_err(), "{text}");
+    }
 }
 
 #[test]
-fn a_quote_hides_nothing() {
-    assert_eq!(texts("'\"' sorry '\"'"), ["sorry"]);
-    assert_eq!(texts("h' \"--\" sorry"), ["h'", "sorry"]);
-    assert_eq!(texts("x' -- '\nsorry"), ["x'", "sorry"]);
-    assert_eq!(texts(r##"r#"a " -- "# sorry"##), ["r", "a", "sorry"]);
-    assert_eq!(texts("'\\'' sorry"), ["sorry"]);
-    assert_eq!(texts("s!\"{sorry}\""), ["s!", "sorry"]);
+fn a_string_hides_nothing() {
+    assert_eq!(texts("h' \"a sorry"), ["h'", "\"", "a", "sorry"]);
+    for text in [
+        "'\"' sorry '\"'",
+        "\"\\\" sorry",
+        "r#\"a \" sorry\"#",
+        "s!\"{sorry}\"",
+        "''\"' \"\n#eval 1",
+        "\"\n#eval 1",
+    ] {
+        assert!(judged(text).is_err(), "{text}");
+    }
 }
 
 #[test]
 fn lines_are_counted_through_comments_and_strings() {
-    let words = words("a\n/- \n -/ b \"\n\" c").unwrap();
-    let lines: Vec<(&str, usize)> = words.iter().map(|word| (word.text, word.line)).collect();
-    assert_eq!(lines, [("a", 1), ("b", 3), ("c", 4)]);
+    let bare = without_comments("a\n/- \n -/ b \"\n\" c").unwrap();
+    let lines: Vec<(&str, usize)> = words(&bare)
+        .iter()
+        .map(|word| (word.text, word.line))
+        .collect();
+    assert_eq!(lines, [("a", 1), ("b", 3), ("\"", 3), ("\"", 4), ("c", 4)]);
+}
+
+/// What Lean 4.28 reads as a macro, each way of which was once taken for a comment or for another word.
+#[test]
+fn what_lean_reads_is_what_is_scanned() {
+    let hidden = "macro \"x\" : term => `(True.intro)";
+    for before in [
+        "theorem t : 1 = 1 := Eq.refl 1",
+        "theorem t : 1 = 1 := Eq.refl 0x1f",
+        "theorem t : 1 = 1 := Eq.refl 1e5",
+        "theorem t (x : Nat) [Inv Nat] : x⁻¹ = x⁻¹ := Eq.refl x⁻¹",
+        "def C : Type := Nat\ndef D := Cᵒᵖ",
+        "def t := «a»",
+        "def t := f '",
+        "example : α ≃o",
+        "example : a ≡ b [ZMOD",
+        "example : a =o",
+    ] {
+        assert!(judged(&format!("{before}{hidden}")).is_err(), "{before}");
+    }
+    // Whether it is a comment or not: Lean does not get it.
+    for (before, after) in [
+        ("theorem «--» : True := trivial ", ""),
+        ("/-/- -/ ", " -- -/"),
+        ("/--/ -- -/ ", ""),
+        ("/-- -- -/\nx -- -/ ", "\n-- -/"),
+    ] {
+        let text = format!("{before}{hidden}{after}");
+        if let Ok(bare) = without_comments(&text)
+            && check(&bare).is_ok()
+        {
+            assert!(!bare.contains("macro"), "{text}: {bare}");
+        }
+    }
+    assert!(check("rfl -- x").is_err() && check("rfl /- x -/").is_err());
 }
 
 #[test]
@@ -53,8 +103,12 @@ fn honest_proofs_pass() {
         "open Nat in\ntheorem t : 1 = 1 := rfl",
         "rw [show (5:ℝ) = 2 + 3 by norm_num]",
         "simp only [Finset.card_eq, #s]",
+        "simp [h_constant, not_alternative, List.take_prefix, ←hstop, ¬h_native]",
+        "exact (h_include : 2 * x ≤ 10) -- for instance, or as a constant",
+        "section\nopen Nat in\nlemma a : 1 = 1 := rfl\nend",
+        "@[simp, norm_cast] lemma foo : xs[0] = 1 := rfl",
     ] {
-        assert_eq!(check(proof), Ok(()), "{proof}");
+        assert_eq!(judged(proof), Ok(()), "{proof}");
     }
 }
 
@@ -95,8 +149,26 @@ fn cheats_are_refused() {
         "stop",
         "opaque x : False",
         "deriving instance Repr for X",
+        "theorem t : True := trivial\nvariable [inst : Coe True False]",
+        "variable (h : False) in",
+        "include h\ntheorem t : True := trivial",
+        "omit h in",
+        "export Mine (Nat)",
+        "open «Lean» in rfl",
+        "exact _root_.Lean.foo",
+        "1instance : Add Nat := x",
+        "1set_option debug.skipKernelTC true in rfl",
+        "@[simp [x], coe] theorem t : True := trivial",
+        "declare_simp_like_tactic x",
+        "rfl #guard_msgs in x",
+        "rfl #guard_expr 1 = 1",
+        "exact include_str \"x\"",
+        "@[norm_num _ + _] def x := y",
+        "def x : Mathlib.Meta.NormNum.NormNumExt where eval e := throw _",
+        "aesop (add safe tactic x)",
+        "set_library_suggestions fun _ _ => do println! \"x\"; pure #[]",
     ] {
-        assert!(check(proof).is_err(), "{proof}");
+        assert!(judged(proof).is_err(), "{proof}");
     }
 }
 
@@ -107,7 +179,7 @@ fn a_header_imports_opens_and_sets_options() {
         "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat",
         "import Mathlib -- all of it\nopen Nat (factorial)\nnoncomputable section\nuniverse u v",
     ] {
-        assert_eq!(check_header(header), Ok(()), "{header}");
+        assert_eq!(check_header(header), without_comments(header), "{header}");
     }
     for header in [
         "import Mathlib\naxiom cheat : False",
@@ -122,6 +194,11 @@ fn a_header_imports_opens_and_sets_options() {
         "set_option maxHeartbeats 0 in axiom x : False",
         "import Mathlib\nrun_cmd pure ()",
         "module\nimport Mathlib",
+        "open Nat 1run_cmd",
+        "open Nat.1run_cmd foo",
+        "open Natᵒᵖrun_cmd",
+        "set_option maxHeartbeats 0run_cmd",
+        "set_option linter.«x true",
     ] {
         assert!(check_header(header).is_err(), "{header}");
     }
@@ -130,7 +207,9 @@ fn a_header_imports_opens_and_sets_options() {
 #[test]
 fn searches_are_found() {
     assert_eq!(search("intro h\nexact?").unwrap().word, "exact?");
-    assert_eq!(search("exact h -- exact?"), None);
+    assert_eq!(search("grind +suggestions").unwrap().word, "suggestions");
+    assert_eq!(search("intro h 1exact?").unwrap().word, "1exact?");
+    assert_eq!(search("exact h"), None);
 }
 
 proptest! {
@@ -138,6 +217,10 @@ proptest! {
     fn no_text_makes_the_scan_panic(text in r#"(?s)(--|/-|-/|"|'|r#|\\|«|#|@\[|[a-zé.'!?_ \n]|.){0,60}"#) {
         let _ = check(&text);
         let _ = check_header(&text);
+        if let Ok(bare) = without_comments(&text) {
+            prop_assert!(!bare.contains("--") && !bare.contains("/-"));
+            prop_assert_eq!(bare.matches('\n').count(), text.matches('\n').count());
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::super::rowwise::dot;
 use super::forward::{cap_scores, mask, transpose, visible};
 use super::kernels::{Weighted, combine, scores};
 use super::plan::{Plan, Task};
-use super::{KEYS, Operands, Raw, SCRATCH, Scratch};
+use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
 /// Where gradients come from and go to.
 #[derive(Clone, Copy)]
@@ -253,6 +253,16 @@ pub(in super::super) fn backward(
     gradients: Gradients,
     each: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
 ) {
+    let Gradients {
+        dq,
+        dk,
+        dv,
+        dy,
+        y,
+        lse,
+    } = gradients;
+    let Operands { q, k, v, .. } = operands;
+    check(&[dq, dk, dv], &[dy, y, lse, q, k, v]);
     let heads = operands.shape.kv_heads;
     each(plan.components.len() * heads, &|number| {
         for task in &plan.components[number / heads] {

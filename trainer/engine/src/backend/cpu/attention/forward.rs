@@ -6,7 +6,7 @@ use super::super::gate::capped;
 use super::super::lanes::{LANES, Lanes, Level, at_level};
 use super::kernels::{Weighted, combine, scores};
 use super::plan::{Block, Plan, Task};
-use super::{KEYS, Operands, Raw, SCRATCH, Scratch};
+use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
 /// A maximum below all scores, yet finite: exp(−∞ − it) is 0, not NaN.
 const BELOW_ALL: f32 = -1e30;
@@ -232,6 +232,11 @@ fn softmax<L: Lanes>(
     sum: &mut [f32],
     fade: &mut [f32],
 ) {
+    assert!(
+        keys * lanes <= s.len() && to <= lanes && (to - from).is_multiple_of(LANES),
+        "scores have their rows"
+    );
+    let s = s.as_mut_ptr();
     let mut lane = from;
     while lane < to {
         let group = lane..lane + LANES;
@@ -246,11 +251,7 @@ fn softmax<L: Lanes>(
             return;
         };
         // SAFETY: `s` has at least `keys` rows of `lanes` elements.
-        let column = |j: usize| unsafe { s.as_ptr().add(j * lanes + lane).cast_mut() };
-        assert!(
-            keys * lanes <= s.len() && lane + LANES <= lanes,
-            "scores have their rows"
-        );
+        let column = |j: usize| unsafe { s.add(j * lanes + lane) };
         let old = L::get(max);
         let mut new = old;
         for j in 0..keys {
@@ -320,6 +321,7 @@ pub(in super::super) fn forward(
     lse: Raw,
     each: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
 ) {
+    check(&[y, lse], &[operands.q, operands.k, operands.v]);
     let heads = operands.shape.kv_heads;
     each(plan.tasks.len() * heads, &|number| {
         let unit = Unit {

@@ -14,6 +14,7 @@ pub(super) use forward::forward;
 pub(super) use plan::Plan;
 
 use super::lanes::LANES;
+use super::strided;
 use crate::backend::Attention;
 
 /// Positions of a block of keys, whose scores are computed before they are used.
@@ -24,9 +25,47 @@ const KEYS: usize = 64;
 pub(super) struct Raw {
     pub(super) start: *mut f32,
     pub(super) stride: usize,
+    /// Number of rows.
+    pub(super) count: usize,
+    /// Elements of a row that are used.
+    pub(super) width: usize,
 }
 
-// SAFETY: `forward` and `backward` give each thread other elements to write, and read none that another writes.
+impl Raw {
+    /// Elements from the first that is used to the last.
+    fn reach(self) -> usize {
+        strided(self.count, self.stride, self.width)
+    }
+
+    /// Whether the two have no element in common. Rows of one stride may lie side by side, as those of queries, keys and values do.
+    fn apart(self, other: Self) -> bool {
+        let (low, high) = if self.start <= other.start {
+            (self, other)
+        } else {
+            (other, self)
+        };
+        let between = (high.start.addr() - low.start.addr()) / size_of::<f32>();
+        let side_by_side = || {
+            let column = between.checked_rem(low.stride);
+            let fits = |c: usize| low.width <= c && c + high.width <= low.stride;
+            low.stride == high.stride && column.is_some_and(fits)
+        };
+        high.reach() == 0 || low.reach() <= between || side_by_side()
+    }
+}
+
+/// Holds an operation to outputs whose rows overlap nothing, not even each other.
+fn check(write: &[Raw], read: &[Raw]) {
+    for (i, a) in write.iter().enumerate() {
+        let mut others = write[i + 1..].iter().chain(read);
+        assert!(
+            (a.count < 2 || a.width <= a.stride) && others.all(|b| a.apart(*b)),
+            "an operation's output overlaps another operand"
+        );
+    }
+}
+
+// SAFETY: `forward` and `backward` give each thread other elements to write, and read none that another writes: `check` saw to that.
 #[allow(unsafe_code)]
 unsafe impl Send for Raw {}
 // SAFETY: as above.
@@ -73,5 +112,51 @@ impl Scratch {
             rest = after;
             part
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Raw, check};
+
+    /// Rows of `memory` from `start` on.
+    fn rows(memory: &mut [f32], start: usize, [count, stride, width]: [usize; 3]) -> Raw {
+        let start = memory[start..].as_mut_ptr();
+        Raw {
+            start,
+            stride,
+            count,
+            width,
+        }
+    }
+
+    #[test]
+    fn rows_are_apart_behind_each_other_or_side_by_side() {
+        let memory = &mut [0.0_f32; 100];
+        for (a, b, apart) in [
+            // Behind each other, with and without an element in common.
+            ((0, [4, 5, 5]), (20, [4, 5, 5]), true),
+            ((0, [4, 5, 5]), (19, [4, 5, 5]), false),
+            ((0, [4, 5, 3]), (18, [4, 7, 7]), true),
+            ((0, [4, 5, 3]), (17, [4, 7, 7]), false),
+            // Side by side, with rows of another number, or begun further on.
+            ((0, [4, 10, 6]), (6, [9, 10, 4]), true),
+            ((0, [4, 10, 6]), (16, [2, 10, 4]), true),
+            ((0, [4, 10, 6]), (5, [4, 10, 4]), false),
+            ((0, [4, 10, 6]), (6, [4, 10, 5]), false),
+            ((0, [4, 10, 6]), (6, [4, 9, 3]), false),
+            // The same, and nothing at all.
+            ((7, [1, 5, 5]), (7, [1, 5, 5]), false),
+            ((0, [4, 5, 5]), (3, [0, 5, 5]), true),
+        ] {
+            let [a, b] = [a, b].map(|(start, shape)| rows(memory, start, shape));
+            assert_eq!([a.apart(b), b.apart(a)], [apart; 2]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "overlaps")]
+    fn an_output_whose_rows_overlap_each_other_is_refused() {
+        check(&[rows(&mut [0.0; 100], 0, [4, 5, 6])], &[]);
     }
 }

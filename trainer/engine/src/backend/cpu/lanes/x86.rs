@@ -166,7 +166,8 @@ impl<const BF16: bool> Lanes for Avx512<BF16> {
                 // Rows r, r + 4, r + 8, r + 12 side by side: four squares of 4 × 4 are transposed at once.
                 let mut group = [_mm512_setzero_ps(); 4];
                 for (r, group) in group.iter_mut().enumerate() {
-                    let p = from.add(r * stride + 4 * q);
+                    // Where there is no such row, the address is not used.
+                    let p = from.wrapping_add(r * stride + 4 * q);
                     if rows == LANES {
                         let x = _mm512_castps128_ps512(_mm_loadu_ps(p));
                         let x = _mm512_insertf32x4::<1>(x, _mm_loadu_ps(p.add(4 * stride)));

@@ -1,0 +1,245 @@
+//! Digests of what decides: BLAKE3 over length-prefixed fields.
+//!
+//! The verifier keeps verdicts under them, and a client says by them which task it means by an id: the same content has the same digest wherever it is made.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Dataset, TaskSpec, Value};
+
+/// A digest of fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    /// 64 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(blake3::Hash::from_bytes(self.0).to_hex().as_str())
+    }
+}
+
+impl FromStr for Digest {
+    type Err = blake3::HexError;
+
+    fn from_str(text: &str) -> Result<Digest, blake3::HexError> {
+        blake3::Hash::from_hex(text).map(|hash| Digest(*hash.as_bytes()))
+    }
+}
+
+/// Collects the fields of a digest. Each is preceded by its length, so that no two lists of fields make the same bytes.
+#[derive(Debug, Clone, Default)]
+pub struct DigestWriter(blake3::Hasher);
+
+impl DigestWriter {
+    /// No fields yet.
+    #[must_use]
+    pub fn new() -> DigestWriter {
+        DigestWriter::default()
+    }
+
+    /// Adds one field.
+    #[must_use]
+    pub fn field(mut self, field: impl AsRef<[u8]>) -> DigestWriter {
+        let field = field.as_ref();
+        self.0.update(&(field.len() as u64).to_le_bytes());
+        self.0.update(field);
+        self
+    }
+
+    /// Adds a list of fields, preceded by its length.
+    #[must_use]
+    pub fn fields<F: AsRef<[u8]>>(
+        mut self,
+        fields: impl ExactSizeIterator<Item = F>,
+    ) -> DigestWriter {
+        self.0.update(&(fields.len() as u64).to_le_bytes());
+        fields.fold(self, DigestWriter::field)
+    }
+
+    /// The digest.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
+    }
+}
+
+impl TaskSpec {
+    /// Of all that decides whether an answer is right.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let writer = DigestWriter::new().field(self.kind());
+        match self {
+            TaskSpec::Math(task) => writer.field(&task.answer),
+            TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
+            TaskSpec::Code(task) => {
+                let text = |value: &Value| value.to_json().to_string();
+                let mut writer = writer
+                    .field(&task.entry_point)
+                    .fields(task.prefix.iter())
+                    .fields(task.canonical.iter())
+                    .fields(task.imports.iter())
+                    .fields(task.asserts.iter())
+                    .field(task.atol.to_bits().to_le_bytes())
+                    .field(format!("{:?}", task.compare))
+                    .field((task.tests.len() as u64).to_le_bytes());
+                for test in &task.tests {
+                    writer = writer
+                        .fields(test.args.iter().map(text))
+                        .fields(test.expected.iter().map(text));
+                }
+                writer
+            }
+        }
+        .finish()
+    }
+}
+
+impl Dataset {
+    /// Of its tasks' ids and of what decides them, those to train on first.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let tasks = self.train.iter().chain(&self.eval);
+        of_tasks(tasks.map(|task| (task.id.as_str(), task.spec.digest())))
+    }
+}
+
+/// Of tasks by their ids and digests, in this order.
+#[must_use]
+pub fn of_tasks<'a>(tasks: impl Iterator<Item = (&'a str, Digest)>) -> Digest {
+    tasks
+        .fold(DigestWriter::new(), |writer, (id, digest)| {
+            writer.field(id).field(digest.0)
+        })
+        .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{CodeTask, CodeTest, Compare, MathTask, Task};
+
+    #[test]
+    fn where_one_field_ends_and_the_next_begins_matters() {
+        assert_ne!(
+            DigestWriter::new().field("ab").field("c").finish(),
+            DigestWriter::new().field("a").field("bc").finish()
+        );
+        assert_ne!(
+            DigestWriter::new().field("").finish(),
+            DigestWriter::new().finish()
+        );
+    }
+
+    fn math(answer: &str) -> TaskSpec {
+        TaskSpec::Math(MathTask {
+            answer: answer.to_owned(),
+        })
+    }
+
+    fn code() -> CodeTask {
+        CodeTask {
+            entry_point: "f".to_owned(),
+            prefix: None,
+            canonical: None,
+            imports: Vec::new(),
+            example: None,
+            tests: vec![CodeTest {
+                args: vec![Value::from(1)],
+                expected: Some(Value::from(2)),
+            }],
+            asserts: vec!["assert f(1) == 2".to_owned()],
+            atol: 0.0,
+            compare: Compare::Equal,
+        }
+    }
+
+    #[test]
+    fn all_that_decides_makes_another_digest_and_nothing_else_does() {
+        assert_eq!(math("1").digest(), math("1").digest());
+        assert_ne!(math("1").digest(), math("2").digest());
+        let digest = |change: &dyn Fn(&mut CodeTask)| {
+            let mut task = code();
+            change(&mut task);
+            TaskSpec::Code(task).digest()
+        };
+        let plain = digest(&|_| {});
+        assert_eq!(
+            digest(&|task| task.example = Some("f(1)".to_owned())),
+            plain
+        );
+        let changes: [&dyn Fn(&mut CodeTask); 8] = [
+            &|task| task.entry_point = "g".to_owned(),
+            &|task| task.prefix = Some("def f(n):".to_owned()),
+            &|task| task.canonical = Some("def f(n):".to_owned()),
+            &|task| task.imports = vec!["import math".to_owned()],
+            &|task| task.asserts.clear(),
+            &|task| task.atol = 1e-6,
+            &|task| task.compare = Compare::Set,
+            &|task| task.tests[0].expected = None,
+        ];
+        let mut digests = vec![plain];
+        for change in changes {
+            digests.push(digest(change));
+        }
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), 9);
+    }
+
+    #[test]
+    fn the_digest_of_a_function_with_tests_alone_stays_as_it_was() {
+        // Verdicts are kept under it, by services of earlier versions too.
+        let none = DigestWriter::new()
+            .fields(std::iter::empty::<&str>())
+            .finish();
+        assert_eq!(none, Digest(*blake3::hash(&[0; 8]).as_bytes()));
+        let by_hand = DigestWriter::new()
+            .field("code")
+            .field("f")
+            .fields(std::iter::empty::<&str>())
+            .fields(std::iter::empty::<&str>())
+            .fields(std::iter::empty::<&str>())
+            .fields(["assert f(1) == 2"].iter())
+            .field([0_u8; 8])
+            .field("Equal")
+            .field([1_u8, 0, 0, 0, 0, 0, 0, 0])
+            .fields(["1"].iter())
+            .fields(["2"].iter())
+            .finish();
+        assert_eq!(TaskSpec::Code(code()).digest(), by_hand);
+    }
+
+    #[test]
+    fn a_data_sets_digest_is_that_of_its_ids_and_their_tasks() {
+        let dataset = |id: &str, question: &str, answer: &str| Dataset {
+            name: "d".to_owned(),
+            train: vec![Task {
+                id: id.to_owned(),
+                question: question.to_owned(),
+                spec: math(answer),
+            }],
+            eval: Vec::new(),
+        };
+        let digest = dataset("d/1", "1 + 1?", "2").digest();
+        assert_eq!(dataset("d/1", "One and one?", "2").digest(), digest);
+        assert_ne!(dataset("d/1", "1 + 1?", "3").digest(), digest);
+        assert_ne!(dataset("d/2", "1 + 1?", "2").digest(), digest);
+    }
+
+    proptest! {
+        #[test]
+        fn a_digest_is_read_back_from_its_digits(bytes in any::<[u8; 32]>()) {
+            let text = Digest(bytes).to_string();
+            prop_assert_eq!(text.len(), 64);
+            prop_assert_eq!(text.parse::<Digest>().ok(), Some(Digest(bytes)));
+        }
+
+        #[test]
+        fn different_fields_make_different_digests(a in prop::collection::vec(".{0,3}", 0..4), b in prop::collection::vec(".{0,3}", 0..4)) {
+            let digest = |fields: &[String]| fields.iter().fold(DigestWriter::new(), DigestWriter::field).finish();
+            prop_assert_eq!(digest(&a) == digest(&b), a == b);
+        }
+    }
+}

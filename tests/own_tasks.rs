@@ -1,0 +1,139 @@
+//! Rewards are for the tasks that the trainer has: those of one's own travel whole, with all that decides on them, and so do those of which the verifier has others.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datasets::{Dataset, Task};
+use serde_json::json;
+use tests::artifacts;
+use tests::programs::Verifier;
+use trainer::config;
+use trainer::reward::{Ask, RewardClient};
+
+async fn started(verifier: &Verifier, name: &str, dataset: &Dataset) -> RewardClient {
+    let settings = config::Verifier {
+        url: Some(verifier.url()),
+        patience_s: 60,
+        ..config::Verifier::default()
+    };
+    let client = RewardClient::new(&settings).unwrap();
+    client.start(name, dataset).await.unwrap();
+    client
+}
+
+fn ask(task: &Task, completion: &str) -> Ask {
+    Ask {
+        task: Arc::new(task.clone()),
+        prompt: task.question.as_str().into(),
+        completion: completion.to_owned(),
+    }
+}
+
+/// The rewards of completions; the reason where there is none.
+async fn rewards(client: &RewardClient, asks: Vec<Ask>) -> Vec<Result<f64, String>> {
+    client
+        .judge(asks)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|judged| judged.reward.ok_or_else(|| judged.detail.to_string()))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_of_a_file_of_ones_own_are_judged_by_all_that_their_records_say() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    // Record, a right completion, a wrong one.
+    let functions = [
+        (
+            json!({"task_id": "HumanEval/0", "prompt": "def double(n):\n    \"\"\" Twice n. \"\"\"\n", "entry_point": "double", "canonical_solution": "    return 2 * n\n",
+                "test": "def check(candidate):\n    assert candidate(3) == 6\n"}),
+            "    return n + n\n",
+            "    return n * n\n",
+        ),
+        (
+            json!({"task_id": "HumanEval/32", "prompt": "def find_zero(xs):\n", "entry_point": "find_zero", "canonical_solution": "    return -xs[0] / xs[1]\n",
+                "base_input": [[[2, 1]], [[-6, 3]]], "atol": 1e-4}),
+            "    return -xs[0] / xs[1] + 1e-6\n",
+            "    return 0\n",
+        ),
+        (
+            json!({"id": "near", "question": "Write near().", "entry_point": "near", "tests": [{"args": [], "expected": 1.0}], "atol": 0.01}),
+            "def near():\n    return 1.005\n",
+            "def near():\n    return 1.05\n",
+        ),
+        (
+            json!({"id": "some", "question": "Write some().", "entry_point": "some", "tests": [{"args": [], "expected": [1, 2]}], "compare": "set"}),
+            "def some():\n    return [2, 1, 1]\n",
+            "def some():\n    return [2]\n",
+        ),
+        (
+            json!({"id": "area", "question": "Write area(r).", "entry_point": "area", "prefix": "def area(r):\n", "canonical": "import math\ndef area(r):\n    return math.pi * r * r\n",
+                "imports": ["import math"], "tests": [{"args": [2]}], "asserts": ["assert math.isclose(area(1), math.pi)"]}),
+            "    return 3.141592653589793 * r * r\n",
+            "    return 3 * r * r\n",
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.jsonl");
+    let lines: Vec<String> = functions
+        .iter()
+        .map(|(record, _, _)| record.to_string())
+        .collect();
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let name = path.to_str().unwrap();
+    let dataset = datasets::open(name, None).unwrap();
+    let verifier = Verifier::start(&["--require", "code"]);
+    let client = started(&verifier, name, &dataset).await;
+    let mut asks = Vec::new();
+    for (task, (_, right, wrong)) in dataset.train.iter().zip(&functions) {
+        asks.extend([ask(task, right), ask(task, wrong)]);
+    }
+    let expected: Vec<Result<f64, String>> =
+        functions.iter().flat_map(|_| [Ok(1.0), Ok(0.0)]).collect();
+    assert_eq!(rewards(&client, asks).await, expected);
+}
+
+/// A folder with a GSM8K of three questions to train on and one held out, of which these are the answers.
+fn gsm8k(folder: &Path, answers: [u32; 4]) -> Dataset {
+    let lines = answers.map(|answer| {
+        json!({"question": "How many?", "answer": format!("So many.\n#### {answer}")}).to_string()
+    });
+    let files = folder.join("gsm8k");
+    std::fs::create_dir_all(&files).unwrap();
+    std::fs::write(files.join("train.jsonl"), lines[..3].join("\n")).unwrap();
+    std::fs::write(files.join("eval.jsonl"), &lines[3]).unwrap();
+    datasets::open("gsm8k", Some(folder)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_verifier_has_other_answers_those_that_the_trainer_has_count() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let own = gsm8k(here.path(), [1, 2, 3, 4]);
+    let verifiers = gsm8k(there.path(), [1, 2, 7, 4]);
+    let verifier = Verifier::start(&[
+        "--set",
+        "code.sandbox=none",
+        "--require",
+        "math",
+        "--data-dir",
+        there.path().to_str().unwrap(),
+    ]);
+    // Whole, and cut as `data.train_limit` and `eval.limit` do, where only the task itself can tell.
+    let cut = Dataset {
+        eval: Vec::new(),
+        ..own.clone()
+    };
+    for (dataset, answer) in [(&own, "3"), (&cut, "3"), (&verifiers, "7")] {
+        let client = started(&verifier, "gsm8k", dataset).await;
+        let third = &dataset.train[2];
+        let asks = ["3", "7"].map(|given| ask(third, &format!("\\boxed{{{given}}}")));
+        let expected: [Result<f64, String>; 2] =
+            ["3", "7"].map(|given| Ok(if given == answer { 1.0 } else { 0.0 }));
+        assert_eq!(rewards(&client, asks.to_vec()).await, expected);
+    }
+}

@@ -1,0 +1,152 @@
+//! Files that are made to be misread, or to take more memory than their size allows.
+
+use candle_core::Tensor as CandleTensor;
+
+use super::*;
+use crate::load::gguf::{Gguf, Value as Stored};
+use crate::load::safetensors::SafetensorsFile;
+
+/// Why a safetensors file of 24 bytes behind this header is refused; `None` where it is not.
+fn refusal(header: &str) -> Option<String> {
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.resize(file.len() + 24, 0);
+    let files = Files::new();
+    let path = files.write("x.safetensors", file);
+    let error = SafetensorsFile::open(&path).err()?;
+    Some(error.to_string())
+}
+
+/// A tensor of bytes in a safetensors header.
+fn bytes_from(start: u64, end: u64) -> serde_json::Value {
+    json!({"dtype": "U8", "shape": [end - start], "data_offsets": [start, end]})
+}
+
+#[test]
+fn tensors_of_a_safetensors_file_share_no_bytes() {
+    for (one, other) in [
+        ((0, 8), (0, 8)),
+        ((0, 8), (7, 9)),
+        ((0, 24), (8, 16)),
+        ((8, 16), (0, 9)),
+    ] {
+        let header = json!({
+            "a": bytes_from(one.0, one.1),
+            "b": bytes_from(other.0, other.1),
+            "empty": bytes_from(8, 8),
+        });
+        let error = refusal(&header.to_string()).unwrap();
+        assert!(error.contains("same bytes"), "{error}");
+        assert!(error.contains("`a`") && error.contains("`b`"), "{error}");
+    }
+    // Holes, and tensors without elements, which lie nowhere.
+    let header = json!({
+        "a": bytes_from(0, 8),
+        "b": bytes_from(12, 20),
+        "empty": bytes_from(4, 4),
+        "empty too": bytes_from(4, 4),
+        "empty at the end": bytes_from(24, 24),
+    });
+    assert_eq!(refusal(&header.to_string()), None);
+}
+
+#[test]
+fn tensors_of_a_gguf_file_share_no_bytes() {
+    let files = Files::new();
+    let mut file = gguf(&metadata(), GgmlDType::F32);
+    let name = b"token_embd.weight";
+    let at = file.windows(name.len()).position(|w| w == name).unwrap() + name.len() + 24;
+    // The head comes first: 258 rows of 64.
+    for offset in [0, 258 * 64 * 4 - 1] {
+        file[at..at + 8].copy_from_slice(&u64::to_le_bytes(offset));
+        let error = files.error("model.gguf", &file);
+        assert!(error.contains("same bytes"), "{error}");
+        assert!(
+            error.contains("`output.weight`") && error.contains("`token_embd.weight`"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn nothing_stands_twice_in_a_header() {
+    let tensor = bytes_from(0, 8).to_string();
+    for (name, value) in [("a", tensor.as_str()), ("__metadata__", "{}")] {
+        let error = refusal(&format!(r#"{{"{name}": {value}, "{name}": {value}}}"#)).unwrap();
+        assert!(error.contains(&format!("`{name}` twice")), "{error}");
+        assert_eq!(refusal(&format!(r#"{{"{name}": {value}}}"#)), None);
+    }
+    let files = Files::new();
+    let one = Value::U32(1);
+    let mut file = std::io::Cursor::new(Vec::new());
+    gguf_file::write(&mut file, &[("x.y", &one), ("x.y", &one)], &[]).unwrap();
+    let path = files.write("x.gguf", file.into_inner());
+    let error = Gguf::open(&path).err().unwrap();
+    assert!(error.contains("`x.y` twice"), "{error}");
+}
+
+#[test]
+fn a_gguf_file_has_no_weights_that_nothing_asks_for() {
+    let files = Files::new();
+    let with = |extra: &str| {
+        let vector = |data: Vec<f32>, shape: Vec<usize>| {
+            let values = CandleTensor::from_vec(data, shape, &Device::Cpu).unwrap();
+            QTensor::quantize(&values, GgmlDType::F32).unwrap()
+        };
+        let config = config();
+        let mut tensors = vec![(extra.to_owned(), vector(vec![0.0; 64], vec![64]))];
+        for (name, tensor) in weights(&config).tensors {
+            let name = llama_cpp::their_name(&name, config.flags);
+            tensors.push((name, vector(tensor.data, tensor.shape)));
+        }
+        written(&metadata(), &tensors)
+    };
+    for extra in [
+        "blk.0.attn_q.bias",
+        "blk.1.ffn_gate_inp.weight",
+        "blk.2.attn_norm.weight",
+        "output.bias",
+    ] {
+        let error = files.error("model.gguf", with(extra));
+        assert!(
+            error.contains(&format!("`{extra}`")) && error.contains("without it"),
+            "{error}"
+        );
+    }
+    for extra in ["v.blk.0.attn_q.bias", "mm.input_projection.weight"] {
+        assert!(open(&files.write("model.gguf", with(extra))).is_ok());
+    }
+}
+
+#[test]
+fn arrays_of_bytes_are_read_over() {
+    let files = Files::new();
+    let array = |value: Value| Value::Array(vec![value; 3]);
+    let metadata = BTreeMap::from([
+        ("bytes", array(Value::U8(1))),
+        ("nested", array(array(Value::I32(1)))),
+        ("numbers", array(Value::I32(1))),
+    ]);
+    let path = files.write("x.gguf", written(&metadata, &[]));
+    let file = Gguf::open(&path).unwrap();
+    assert_eq!(file.value("bytes"), Some(&Stored::Other));
+    assert_eq!(file.value("nested"), Some(&Stored::Other));
+    assert_eq!(file.value("numbers"), Some(&Stored::Ints(vec![1; 3])));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_without_an_end_is_no_file_of_a_model() {
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        let files = Files::new();
+        folder(&files);
+        let path = files.folder.path().join(name);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let error = open(files.folder.path()).err().unwrap().to_string();
+        assert!(
+            error.contains(name) && error.contains("not a file"),
+            "{error}"
+        );
+    }
+}

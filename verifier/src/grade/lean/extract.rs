@@ -1,0 +1,161 @@
+//! Where in a completion the proof stands, and the form that it takes behind the statement.
+
+use std::fmt::Write as _;
+
+/// The marks around a thought.
+const THINKING: &str = "<think>";
+const THOUGHT: &str = "</think>";
+
+/// What stands outside of thoughts: after the last that ends, and before one that does not.
+fn outside_thought(completion: &str) -> &str {
+    let said = completion.rsplit(THOUGHT).next().unwrap_or(completion);
+    &said[..said.find(THINKING).unwrap_or(said.len())]
+}
+
+/// Whether a completion ends within a thought.
+pub(super) fn unfinished(completion: &str) -> bool {
+    completion.rfind(THINKING) > completion.rfind(THOUGHT)
+}
+
+/// Where the proof stands: the last block fenced as Lean; else everything up to a fence that closes the one of the prompt.
+pub(super) fn proof_in(completion: &str) -> &str {
+    let completion = outside_thought(completion);
+    let mut last = None;
+    let mut open: Option<(usize, bool)> = None;
+    let mut first_fence = None;
+    let mut at = 0;
+    for line in completion.split_inclusive('\n') {
+        let bare = line.trim();
+        if let Some(language) = bare.strip_prefix("```") {
+            match open {
+                Some((start, lean)) => {
+                    if lean {
+                        last = Some(&completion[start..at]);
+                    }
+                    open = None;
+                }
+                None if language.is_empty() && first_fence.is_none() && at > 0 => {
+                    // It closes the prompt's own block.
+                    first_fence = Some(at);
+                }
+                None => {
+                    let lean = matches!(
+                        language.to_ascii_lowercase().as_str(),
+                        "lean" | "lean4" | "lean 4" | "tactics" | ""
+                    );
+                    open = Some((at + line.len(), lean));
+                }
+            }
+        }
+        at += line.len();
+    }
+    // A block that the end of the completion cut off.
+    if let Some((start, true)) = open {
+        last = Some(&completion[start..]);
+    }
+    match (first_fence, last) {
+        (Some(end), _) if !completion[..end].trim().is_empty() && !prose(&completion[..end]) => {
+            &completion[..end]
+        }
+        (_, Some(block)) => block,
+        (Some(end), None) => &completion[..end],
+        (None, None) => completion,
+    }
+}
+
+/// Whether text before a fence introduces it rather than being Lean.
+fn prose(text: &str) -> bool {
+    let last = text.trim_end().lines().next_back().unwrap_or_default();
+    last.ends_with(':') || last.ends_with('.')
+}
+
+/// The text without a header that repeats the task's: imports, `open` and `set_option` lines that it has too.
+pub(super) fn without_header<'a>(text: &'a str, header: &str) -> &'a str {
+    let known: Vec<&str> = header
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let mut rest = text;
+    loop {
+        let trimmed = rest.trim_start_matches(['\n', '\r']);
+        let line = trimmed.lines().next().unwrap_or_default();
+        let bare = line.trim();
+        let blank = bare.is_empty() && !trimmed.is_empty();
+        if blank || (!bare.is_empty() && known.contains(&bare)) {
+            rest = &trimmed[line.len()..];
+        } else {
+            return trimmed;
+        }
+    }
+}
+
+/// A tactic block stands further right than the theorem, all of its lines alike. The first line often lacks what the prompt would have put before it.
+pub(super) fn indented(body: &str) -> String {
+    let body = body.trim_matches(['\n', '\r']).trim_end();
+    // The statement ended in `by`, and so may the proof begin.
+    let body = match body.trim_start().split_once('\n') {
+        Some((first, rest)) if first.trim_end() == "by" => rest,
+        _ => body,
+    };
+    let (first, rest) = body.split_once('\n').unwrap_or((body, ""));
+    if first.starts_with(' ') {
+        return body.to_owned();
+    }
+    let lines = rest.lines().filter(|line| !line.trim().is_empty());
+    let least = lines.map(|line| line.len() - line.trim_start().len()).min();
+    if let Some(indent @ 1..) = least {
+        return format!("{}{body}", " ".repeat(indent));
+    }
+    let mut out = String::with_capacity(body.len() + 64);
+    for line in body.lines() {
+        let _ = writeln!(out, "  {line}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_lines_of_a_tactic_block_are_indented_alike() {
+        for (proof, wanted) in [
+            ("intro x\n  simp", "  intro x\n  simp"),
+            ("intro x\nsimp", "  intro x\n  simp\n"),
+            (
+                "have h : a := by\n  simp\nexact h",
+                "  have h : a := by\n    simp\n  exact h\n",
+            ),
+            (
+                "have h : a := by\n      simp\n    exact h",
+                "    have h : a := by\n      simp\n    exact h",
+            ),
+            ("  intro x\n  simp", "  intro x\n  simp"),
+            ("by\n  intro x\n  simp", "  intro x\n  simp"),
+            ("by   \n  intro x\n  simp", "  intro x\n  simp"),
+            ("simp", "  simp\n"),
+        ] {
+            assert_eq!(indented(proof), wanted, "{proof}");
+        }
+    }
+
+    #[test]
+    fn a_thought_holds_no_proof() {
+        for (completion, proof, open) in [
+            ("<think>\nexact h1\n</think>\nexact h2", "\nexact h2", false),
+            ("exact h1\n</think>\nexact h2", "\nexact h2", false),
+            ("exact h1\n<think>\nexact h2", "exact h1\n", true),
+            ("<think>\n```lean4\nexact h1\n```\n", "", true),
+            (
+                "<think>a</think>exact h1\n<think>exact h2",
+                "exact h1\n",
+                true,
+            ),
+            ("exact h1", "exact h1", false),
+        ] {
+            assert_eq!(proof_in(completion), proof, "{completion}");
+            assert_eq!(unfinished(completion), open, "{completion}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Connections: how long a client may take over a request, and how the last ones end.
+
+use std::io::ErrorKind;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+
+use super::{Service, app};
+
+/// How long clients are waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// For a request's head, and between two requests of a connection, which hyper takes for the same.
+    pub(super) head: Duration,
+    /// At the end, for requests that are not whole and answers that are not taken, once no whole request is without its answer.
+    pub(super) last_words: Duration,
+}
+
+const PATIENCE: Patience = Patience {
+    // Longer than clients keep an idle connection (reqwest: 90 s), so that no request comes by one that is just being closed.
+    head: Duration::from_secs(120),
+    // Docker kills what has not ended after 10 s.
+    last_words: Duration::from_secs(5),
+};
+
+/// How often it is looked whether requests are open.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Requests that have come whole and have no answer yet.
+#[derive(Debug, Default)]
+pub(super) struct Open(AtomicUsize);
+
+/// One of them, until it is dropped: with its answer, or with a client that went away.
+pub(super) struct One<'a>(&'a Open);
+
+impl Open {
+    pub(super) fn one(&self) -> One<'_> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        One(self)
+    }
+
+    fn any(&self) -> bool {
+        self.0.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl Drop for One<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Answers requests until `asked_to_stop` ends. Those that are whole by then still get their answers, however long judging takes; what a client has begun and does
+/// not end is waited for a few seconds.
+pub async fn serve(
+    listener: TcpListener,
+    service: &Arc<Service>,
+    asked_to_stop: impl Future<Output = ()>,
+) {
+    serve_with(listener, service, asked_to_stop, PATIENCE).await;
+}
+
+pub(super) async fn serve_with(
+    listener: TcpListener,
+    service: &Arc<Service>,
+    asked_to_stop: impl Future<Output = ()>,
+    patience: Patience,
+) {
+    let app = app(Arc::clone(service));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(patience.head);
+    let connections = GracefulShutdown::new();
+    let mut asked_to_stop = pin!(asked_to_stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut asked_to_stop => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let answers = TowerToHyperService::new(app.clone());
+                let connection = http.serve_connection(TokioIo::new(stream), answers);
+                // How it ends is the client's affair.
+                tokio::spawn(connections.watch(connection));
+            }
+            Err(error) => not_accepted(&error).await,
+        }
+    }
+    // From now on, whoever asks learns at once that nobody listens.
+    drop(listener);
+    tokio::select! {
+        () = connections.shutdown() => {
+            tracing::info!("stopped: every request that was begun has its answer");
+        }
+        () = none_open(&service.open, patience.last_words) => {
+            tracing::info!("stopped: every request has its answer but those that clients began and did not end");
+        }
+    }
+}
+
+/// A client that has gone again is its own affair. Where the system has no room for another connection, it may have some in a while.
+async fn not_accepted(error: &std::io::Error) {
+    if !matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+    ) {
+        tracing::warn!("a connection cannot be accepted: {error}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Returns once no request has been open for `patience`.
+async fn none_open(open: &Open, patience: Duration) {
+    let mut since = Instant::now();
+    while since.elapsed() < patience {
+        tokio::time::sleep(GLANCE).await;
+        if open.any() {
+            since = Instant::now();
+        }
+    }
+}

@@ -1,0 +1,229 @@
+use axum::response::IntoResponse as _;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const LIMITS: RequestLimits = RequestLimits {
+    body_bytes: 1 << 20,
+    items: 3,
+    queue: 10,
+};
+
+fn fault(item: &Json) -> (u16, String) {
+    let good =
+        json!({"id": "a", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": ""});
+    let body = json!({ "items": [good, item] }).to_string();
+    let problem = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap_err();
+    let text = format!("{problem:?}");
+    (problem.into_response().status().as_u16(), text)
+}
+
+#[test]
+fn a_bad_item_is_named_with_its_field() {
+    for (item, place) in [
+        (
+            json!({"id": 3, "task": "x/1", "prompt": "", "completion": ""}),
+            "items[1], `id`: it must be a string",
+        ),
+        (
+            json!({"id": "", "task": "x/1", "prompt": "", "completion": ""}),
+            "items[1], `task`: this server has no data set `x`",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "mth", "answer": ""}, "prompt": "", "completion": ""}),
+            "did you mean `math`?",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math"}, "prompt": "", "completion": ""}),
+            "`task.answer`: it is missing",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": "1"}, "completion": ""}),
+            "`prompt`: it is missing",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "", "promt": ""}),
+            "`promt`: there is no such field; did you mean `prompt`?",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f"}, "prompt": "", "completion": ""}),
+            "`task.tests`: a code task needs",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f()", "asserts": ["x"]}, "prompt": "", "completion": ""}),
+            "`task.entry_point`",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "class", "asserts": ["x"]}, "prompt": "", "completion": ""}),
+            "`task.entry_point`: `class` is a keyword of Python",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": " \n"}, "prompt": "", "completion": ""}),
+            "`task.answer`: it is empty",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x", ""]}, "prompt": "", "completion": ""}),
+            "`task.asserts[1]`: it is empty",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuble": []}], "expected": 1}]}, "prompt": "", "completion": ""}),
+            "`task.tests[0].args[0]`",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": []}]}, "prompt": "", "completion": ""}),
+            "`task.tests[0].expected`: it is missing",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": []}], "canonical": 1}, "prompt": "", "completion": ""}),
+            "`task.canonical`: it must be a string",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "prefix": ["def f(n):"]}, "prompt": "", "completion": ""}),
+            "`task.prefix`: it must be a string",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "imports": "import math"}, "prompt": "", "completion": ""}),
+            "`task.imports`: it must be an array",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "imports": ["import math", null]}, "prompt": "", "completion": ""}),
+            "`task.imports[1]`: it must be a string of Python",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "atol": -1e-6}, "prompt": "", "completion": ""}),
+            "`task.atol`: it must be a number, 0 or more",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "atol": "0"}, "prompt": "", "completion": ""}),
+            "`task.atol`: it must be a number, 0 or more",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "compare": "sett"}, "prompt": "", "completion": ""}),
+            "`task.compare`: unknown variant `sett`, expected one of `equal`, `set`, `not-none`",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "compare": {"set": null}}, "prompt": "", "completion": ""}),
+            "`task.compare`: it must be a string",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "cannonical": "x"}, "prompt": "", "completion": ""}),
+            "`task.cannonical`: there is no such field; did you mean `canonical`?",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": "1"}, "task_digest": "", "prompt": "", "completion": ""}),
+            "`task_digest`: it belongs to a task that is named",
+        ),
+        (json!([]), "`(item)`: it must be an object"),
+    ] {
+        let (status, text) = fault(&item);
+        assert_eq!(status, 422, "{item}");
+        assert!(text.contains(place), "{place} in {text}");
+    }
+}
+
+fn only(item: &Json, registry: &Registry) -> Result<Question, String> {
+    let body = json!({ "items": [item] }).to_string();
+    read(body.as_bytes(), registry, &LIMITS)
+        .map(|mut questions| questions.remove(0))
+        .map_err(|problem| format!("{problem:?}"))
+}
+
+#[test]
+fn all_that_decides_on_a_function_can_be_brought() {
+    let item = |task: Json| json!({"id": "", "task": task, "prompt": "", "completion": ""});
+    let whole = item(json!({
+        "kind": "code", "entry_point": "f", "tests": [{"args": [1]}, {"args": [2], "expected": null}], "asserts": ["assert f(1)"],
+        "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1, "compare": "not-none"
+    }));
+    let question = only(&whole, &Registry::default()).unwrap();
+    assert!(question.task.brought);
+    let test = |n: i64, expected| CodeTest {
+        args: vec![Value::from(n)],
+        expected,
+    };
+    assert_eq!(
+        question.task.spec,
+        TaskSpec::Code(CodeTask {
+            entry_point: "f".to_owned(),
+            prefix: Some("def f(n):\n".to_owned()),
+            canonical: Some("def f(n):\n    return n\n".to_owned()),
+            imports: vec!["import math".to_owned()],
+            example: None,
+            tests: vec![test(1, None), test(2, Some(Value::None))],
+            asserts: vec!["assert f(1)".to_owned()],
+            atol: 1.0,
+            compare: Compare::NotNone,
+        })
+    );
+    let plain = item(json!({"kind": "code", "entry_point": "f", "asserts": ["assert f(1)"]}));
+    let question = only(&plain, &Registry::default()).unwrap();
+    let TaskSpec::Code(code) = &question.task.spec else {
+        panic!("no code")
+    };
+    assert_eq!(
+        (&code.prefix, &code.canonical, code.imports.len()),
+        (&None, &None, 0)
+    );
+    assert_eq!((code.atol, code.compare), (0.0, Compare::Equal));
+}
+
+#[test]
+fn a_named_task_that_is_another_than_the_client_means_is_refused() {
+    let spec = TaskSpec::Math(MathTask {
+        answer: "2".to_owned(),
+    });
+    let digest = spec.digest().to_string();
+    let mut registry = Registry::default();
+    registry.add(datasets::Dataset {
+        name: "sums".to_owned(),
+        train: vec![datasets::Task {
+            id: "sums/1".to_owned(),
+            question: "1 + 1?".to_owned(),
+            spec,
+        }],
+        eval: Vec::new(),
+    });
+    let item = |digest: &str| json!({"id": "", "task": "sums/1", "task_digest": digest, "prompt": "", "completion": ""});
+    assert!(only(&item(&digest), &registry).is_ok());
+    for other in ["", "0", &digest[1..], &"0".repeat(64)] {
+        let error = only(&item(other), &registry).unwrap_err();
+        assert!(
+            error.contains("`task_digest`: the task `sums/1` is another one here"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_body_that_is_no_batch_is_refused() {
+    for (body, status) in [
+        ("", 400),
+        ("{", 400),
+        ("[]", 422),
+        ("{}", 422),
+        (r#"{"items": 1}"#, 422),
+        (r#"{"items": [], "x": 1}"#, 422),
+        (r#"{"items": [1, 2, 3, 4]}"#, 422),
+    ] {
+        let problem = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap_err();
+        assert_eq!(problem.into_response().status().as_u16(), status, "{body}");
+    }
+    let halved = br#"{"items": [{"id": "\ud800", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "a\udfff"}]}"#;
+    let questions = read(halved, &Registry::default(), &LIMITS).unwrap();
+    assert_eq!(
+        (questions[0].id.as_str(), questions[0].completion.as_str()),
+        ("\u{fffd}", "a\u{fffd}")
+    );
+    assert_eq!(
+        read(br#"{"items": []}"#, &Registry::default(), &LIMITS).unwrap(),
+        []
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_body_makes_reading_panic(body in r#"(\{"items":\[)?(\{|\}|\[|\]|"(id|task|kind|code|tests|args|prompt|completion|\$set)"|:|,|1|null| ){0,40}"#) {
+        let _ = read(body.as_bytes(), &Registry::default(), &LIMITS);
+    }
+}

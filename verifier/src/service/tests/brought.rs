@@ -1,0 +1,129 @@
+//! Tasks that come whole with their items, with all that a data set's record may say.
+
+use super::*;
+
+fn humaneval() -> Json {
+    json!({
+        "kind": "code", "entry_point": "f", "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n + n\n", "imports": ["import math"],
+        "tests": [{ "args": [1] }, { "args": [3] }], "asserts": ["assert f(2) == 4"]
+    })
+}
+
+#[tokio::test]
+async fn a_completion_goes_on_with_a_prefix_and_is_compared_with_the_tasks_own_solution() {
+    let (app, _) = ready();
+    let items = json!([
+        item("a", &humaneval(), "    return 2 * n\n"),
+        item("b", &humaneval(), "    return n * n\n"),
+        item("c", &humaneval(), ""),
+    ]);
+    let (status, body) = verify(&app, &items).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let results = body["results"].as_array().unwrap();
+    let said: Vec<(&Json, &Json, &Json)> = results
+        .iter()
+        .map(|result| (&result["verdict"], &result["passed"], &result["total"]))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (&json!("correct"), &json!(3), &json!(3)),
+            (&json!("incorrect"), &json!(0), &json!(3)),
+            (&json!("malformed"), &Json::Null, &Json::Null),
+        ]
+    );
+    let (_, again) = verify(&app, &items).await;
+    assert_eq!(again["results"][0]["cached"], true);
+}
+
+#[tokio::test]
+async fn each_part_of_a_task_is_part_of_the_key() {
+    let (app, _) = ready();
+    let mut items = vec![item("a", &humaneval(), "    return 2 * n\n")];
+    for (field, other) in [
+        ("prefix", json!("def f(m):\n")),
+        ("canonical", json!("def f(n):\n    return 2 * n\n")),
+        ("imports", json!([])),
+        ("atol", json!(0.5)),
+        ("compare", json!("set")),
+        ("tests", json!([{ "args": [1], "expected": 2 }])),
+    ] {
+        let mut task = humaneval();
+        task[field] = other;
+        items.push(item("a", &task, "    return 2 * n\n"));
+    }
+    let count = items.len();
+    let (status, body) = verify(&app, &json!(items)).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let keys: HashSet<&str> = body["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["key"].as_str().unwrap())
+        .collect();
+    assert_eq!(keys.len(), count);
+}
+
+#[tokio::test]
+async fn a_solution_that_gives_no_values_makes_no_completion_wrong() {
+    let service = service(settings());
+    let doubling = Scripted::doubling();
+    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+        if source.contains("broken") {
+            let unloadable = sandboxes::End::Unloadable {
+                kind: "SyntaxError".to_owned(),
+                message: "line 1".to_owned(),
+            };
+            return Ok(ended(Vec::new(), unloadable));
+        }
+        let program = sandboxes::Program {
+            source,
+            entry_point: "f",
+            calls,
+            watch: None,
+        };
+        doubling.run(&program, limits)
+    }));
+    service.prepare(opens(&sandbox));
+    let app = app(service);
+    let mut task = humaneval();
+    task["canonical"] = json!("broken");
+    let (_, body) = verify(&app, &json!([item("a", &task, "    return 2 * n\n")])).await;
+    let result = &body["results"][0];
+    assert_eq!(
+        (&result["verdict"], &result["reward"], &result["retryable"]),
+        (&json!("unavailable"), &Json::Null, &json!(false))
+    );
+    let reason = result["detail"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("own solution") && reason.contains("SyntaxError"),
+        "{reason}"
+    );
+}
+
+#[tokio::test]
+async fn a_task_that_is_named_and_meant_to_be_another_is_refused_with_its_place() {
+    let (app, _) = ready();
+    let meant = |answer: &str| {
+        let spec = TaskSpec::Math(MathTask {
+            answer: answer.to_owned(),
+        });
+        let mut item = item("a", &json!("sums/1"), r"\boxed{2}");
+        item["task_digest"] = json!(spec.digest().to_string());
+        item
+    };
+    let (status, body) = verify(&app, &json!([meant("2")])).await;
+    assert_eq!(
+        (status, &body["results"][0]["verdict"]),
+        (StatusCode::OK, &json!("correct"))
+    );
+    let (status, problem) = verify(&app, &json!([meant("2"), meant("3")])).await;
+    assert_eq!(
+        (status, &problem["item"], &problem["field"]),
+        (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            &json!(1),
+            &json!("task_digest")
+        )
+    );
+}
