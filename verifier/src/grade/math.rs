@@ -21,6 +21,7 @@ mod lex;
 mod modular;
 mod numeric;
 mod parse;
+mod phrase;
 mod reals;
 mod same;
 mod seed;

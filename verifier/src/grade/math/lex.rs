@@ -1,6 +1,13 @@
 //! The tokens of an answer: LaTeX as people write it, with plain text and Unicode among it.
 
 use super::syntax::Function;
+use super::unit;
+
+mod between;
+mod symbol;
+
+use between::pieces;
+use symbol::{command_of, fraction_of, plain, superscript_of, synonym};
 
 /// Answers with more tokens than this are not parsed.
 pub(super) const MAX_TOKENS: usize = 2048;
@@ -145,6 +152,12 @@ impl<'a> Lexer<'a> {
             self.push(Kind::Digits(above));
             return self.push(Kind::Digits(below));
         }
+        if let Some(digit) = superscript_of(first)
+            && self.rest.chars().next().and_then(superscript_of).is_none()
+        {
+            self.push(Kind::Char('^'));
+            return self.push(Kind::Digits(digit));
+        }
         if first.is_whitespace() || matches!(first, '~' | '\u{200b}' | '\u{feff}') {
             self.spaced = true;
             return;
@@ -226,7 +239,10 @@ impl<'a> Lexer<'a> {
         if self.rest.starts_with('*') && (TEXT.contains(&name) || UNSEEN.contains(&name)) {
             self.take(1);
         }
-        if DECORATION.contains(&name) {
+        if name == "mathbf" && self.rest.starts_with("{R}") {
+            self.take(3);
+            self.push(Kind::Command("Reals"));
+        } else if DECORATION.contains(&name) {
             // `\left.` has no bracket to show.
             if matches!(name, "left" | "right") {
                 let spaces = count(self.rest, char::is_whitespace);
@@ -260,6 +276,11 @@ impl<'a> Lexer<'a> {
                     self.argument();
                 }
                 "boxed" | "fbox" | "displaylimits" => {}
+                "not" if self.rest.trim_start().starts_with('=') => {
+                    let spaces = count(self.rest, char::is_whitespace);
+                    self.take(spaces + 1);
+                    self.push(Kind::Command("ne"));
+                }
                 _ => self.push(Kind::Command(synonym(name))),
             }
         }
@@ -301,154 +322,109 @@ impl<'a> Lexer<'a> {
 
     /// Text without a letter says the same outside of `\text`, and so does a single letter of mathematics that is no unit behind a number.
     fn text(&mut self, text: &'a str) {
-        let mut chars = text.trim().chars();
-        let single =
-            matches!((chars.next(), chars.next()), (Some(c), None) if c.is_ascii_lowercase());
-        let spaced = self.spaced || text.starts_with(char::is_whitespace);
-        self.spaced = spaced;
-        if text.trim().is_empty() {
+        let bare = text.trim();
+        let mut chars = bare.chars();
+        let single = match (chars.next(), chars.next()) {
+            (Some(one), None) => one.is_ascii_alphabetic(),
+            _ => false,
+        };
+        self.spaced |= text.starts_with(char::is_whitespace);
+        if bare.is_empty() {
             self.spaced = true;
-        } else if !self.measures() && Function::named(text.trim()).is_some() {
-            self.push(Kind::Command(text.trim()));
-        } else if (single && !self.measures()) || !text.contains(char::is_alphabetic) {
-            let Some(inner) = tokens(text) else { return };
-            self.tokens.extend(inner);
+        } else if single {
+            self.single(bare);
+        } else if self.is_function(bare) {
+            self.push(Kind::Command(bare));
+        } else if !bare.contains(char::is_alphabetic) {
+            self.inner(bare);
+        } else if self.ends_value()
+            && let Some(pieces) = pieces(bare)
+        {
+            for piece in pieces {
+                match piece {
+                    between::Piece::Separator(one) => self.push(Kind::Text(one)),
+                    between::Piece::Comma => self.push(Kind::Char(',')),
+                    between::Piece::Formula(formula) => self.inner(formula),
+                    between::Piece::Words(words) => self.push(Kind::Text(words)),
+                }
+                self.spaced = true;
+            }
         } else {
-            self.push(Kind::Text(text.trim()));
+            self.push(Kind::Text(bare));
         }
     }
-}
 
-impl Lexer<'_> {
+    /// A letter in text: a unit behind a number, if one is called so; else what it is without text.
+    fn single(&mut self, letter: &'a str) {
+        let capital = letter.starts_with(|c: char| c.is_ascii_uppercase());
+        let behind = self.measures();
+        let degrees = self.tokens.last().map(|token| token.kind) == Some(Kind::Command("circ"))
+            || self.degree_group();
+        let is_text = if capital {
+            !behind || degrees || (self.spaced && unit::is_capital(letter)) || letter == "L"
+        } else {
+            behind && unit::is_letter(letter)
+        };
+        if is_text {
+            self.push(Kind::Text(letter));
+        } else {
+            self.inner(letter);
+        }
+    }
+
+    /// Whether `^{\circ}` stands before.
+    fn degree_group(&self) -> bool {
+        let [.., circ, close] = self.tokens.as_slice() else {
+            return false;
+        };
+        circ.kind == Kind::Command("circ") && close.kind == Kind::Close
+    }
+
+    /// Behind a number, "min" and "sec" are minutes and seconds.
+    fn is_function(&self, name: &str) -> bool {
+        Function::named(name).is_some() && !(self.measures() && matches!(name, "min" | "sec"))
+    }
+
+    /// The tokens of text that is mathematics.
+    fn inner(&mut self, text: &'a str) {
+        let Some(mut inner) = tokens(text) else {
+            return;
+        };
+        if let Some(first) = inner.first_mut() {
+            first.spaced |= std::mem::take(&mut self.spaced);
+        }
+        self.tokens.extend(inner);
+    }
+
     /// Whether what comes next stands behind a number.
     fn measures(&self) -> bool {
         let last = self.tokens.last().map(|token| token.kind);
         matches!(
             last,
-            Some(Kind::Digits(_) | Kind::Close | Kind::Command("pi"))
+            Some(Kind::Digits(_) | Kind::Close | Kind::Command("pi" | "circ"))
+        )
+    }
+
+    /// Whether what comes next stands behind a value of any kind.
+    fn ends_value(&self) -> bool {
+        let last = self.tokens.last().map(|token| token.kind);
+        matches!(
+            last,
+            Some(
+                Kind::Digits(_)
+                    | Kind::Letter(_)
+                    | Kind::Close
+                    | Kind::SetClose
+                    | Kind::Percent
+                    | Kind::Char(')' | ']' | '|' | '!' | '\'' | '.')
+                    | Kind::Command(_)
+            )
         )
     }
 }
 
 fn count(text: &str, is: impl Fn(char) -> bool) -> usize {
     text.find(|c| !is(c)).unwrap_or(text.len())
-}
-
-/// One name for commands that say the same.
-fn synonym(name: &str) -> &str {
-    match name {
-        "dfrac" | "tfrac" | "cfrac" | "sfrac" | "nicefrac" => "frac",
-        "dbinom" | "tbinom" => "binom",
-        "times" | "ast" | "star" | "bullet" => "cdot",
-        "leq" | "leqslant" | "leqq" => "le",
-        "geq" | "geqslant" | "geqq" => "ge",
-        "neq" => "ne",
-        "lt" => "<",
-        "gt" => ">",
-        "degree" | "textdegree" => "circ",
-        "lvert" | "rvert" | "vert" | "mid" => "|",
-        "lVert" | "rVert" => "Vert",
-        "bigcup" => "cup",
-        "bigcap" => "cap",
-        "setminus" | "smallsetminus" => "backslash",
-        "varnothing" => "emptyset",
-        "isin" => "in",
-        "ldots" | "cdots" | "dotsc" | "dotsb" => "dots",
-        "varphi" => "phi",
-        "varepsilon" => "epsilon",
-        "vartheta" => "theta",
-        "overrightarrow" => "vec",
-        "widehat" => "hat",
-        "arccosine" => "arccos",
-        "lg" => "log",
-        "land" => "and",
-        "lor" => "or",
-        other => other,
-    }
-}
-
-/// The command that a Unicode symbol stands for.
-fn command_of(symbol: char) -> Option<&'static str> {
-    Some(match symbol {
-        '°' => "circ",
-        'π' => "pi",
-        '∞' => "infty",
-        '×' | '·' | '⋅' | '∗' => "cdot",
-        '÷' => "div",
-        '√' => "√",
-        '±' => "pm",
-        '∓' => "mp",
-        '∪' => "cup",
-        '∩' => "cap",
-        '∖' => "backslash",
-        '≤' | '⩽' => "le",
-        '≥' | '⩾' => "ge",
-        '≠' => "ne",
-        '≈' => "approx",
-        '∈' => "in",
-        '∅' => "emptyset",
-        'ℝ' => "Reals",
-        'ℤ' => "Integers",
-        'ℚ' => "Rationals",
-        'ℕ' => "Naturals",
-        'ℂ' => "Complexes",
-        'α' => "alpha",
-        'β' => "beta",
-        'γ' => "gamma",
-        'δ' => "delta",
-        'θ' => "theta",
-        'λ' => "lambda",
-        'μ' => "mu",
-        'ϕ' | 'φ' => "phi",
-        'ω' => "omega",
-        '⌊' => "lfloor",
-        '⌋' => "rfloor",
-        '⌈' => "lceil",
-        '⌉' => "rceil",
-        '⟨' => "langle",
-        '⟩' => "rangle",
-        '→' => "to",
-        '△' => "triangle",
-        '∠' => "angle",
-        '…' => "dots",
-        _ => return None,
-    })
-}
-
-/// Fractions that are one character.
-fn fraction_of(symbol: char) -> Option<(&'static str, &'static str)> {
-    Some(match symbol {
-        '½' => ("1", "2"),
-        '⅓' => ("1", "3"),
-        '⅔' => ("2", "3"),
-        '¼' => ("1", "4"),
-        '¾' => ("3", "4"),
-        '⅕' => ("1", "5"),
-        '⅖' => ("2", "5"),
-        '⅗' => ("3", "5"),
-        '⅘' => ("4", "5"),
-        '⅙' => ("1", "6"),
-        '⅚' => ("5", "6"),
-        '⅛' => ("1", "8"),
-        '⅜' => ("3", "8"),
-        '⅝' => ("5", "8"),
-        '⅞' => ("7", "8"),
-        _ => return None,
-    })
-}
-
-/// Plain spellings of typographic characters.
-fn plain(symbol: char) -> char {
-    match symbol {
-        '−' | '–' | '—' | '‐' => '-',
-        '’' | '′' => '\'',
-        '（' => '(',
-        '）' => ')',
-        '，' | '、' => ',',
-        '：' => ':',
-        '＝' => '=',
-        other => other,
-    }
 }
 
 #[cfg(test)]

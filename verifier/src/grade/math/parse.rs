@@ -13,12 +13,16 @@
 
 mod atom;
 mod call;
+mod left;
 mod matrix;
+mod measured;
 mod number;
 
 use super::lex::{Kind, Token, tokens};
 use super::syntax::{Expr, Relation, SetOperator, Side};
 use super::unit;
+use super::words;
+use measured::{fraction, is_whole_amount, mixed};
 
 /// Answers nested deeper than this are not parsed.
 const MAX_DEPTH: usize = 48;
@@ -52,6 +56,9 @@ pub(super) fn parse_lettered(text: &str) -> Option<Expr> {
 
 fn read(text: &str, commas: Commas, lettered: bool) -> Option<Expr> {
     let text = trimmed(text);
+    if let Some(spelled) = left::spelled(text) {
+        return Some(spelled);
+    }
     let tokens = tokens(text)?;
     let mut parser = Parser {
         tokens,
@@ -142,8 +149,12 @@ impl<'a> Parser<'a> {
                     self.at += 1;
                 }
                 Some(Kind::Text(text)) if is_separator(text) => self.at += 1,
-                Some(Kind::Letter('a')) if self.word() == "and" => self.at += 3,
-                Some(Kind::Letter('o')) if self.word() == "or" => self.at += 2,
+                Some(Kind::Letter('a')) if self.begins_word() && self.word() == "and" => {
+                    self.at += 3;
+                }
+                Some(Kind::Letter('o')) if self.begins_word() && self.word() == "or" => {
+                    self.at += 2;
+                }
                 _ => break,
             }
         }
@@ -162,8 +173,17 @@ impl<'a> Parser<'a> {
         word
     }
 
+    /// Whether a word may begin here: no letter stands right before.
+    fn begins_word(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        self.spaced() || !matches!(before.map(|token| token.kind), Some(Kind::Letter(_)))
+    }
+
     /// Whether the letters from here on are a unit.
     fn names_unit(&self) -> bool {
+        if !self.begins_word() {
+            return false;
+        }
         let word = self.word();
         unit::is_written_bare(&word) || (self.lettered && self.spaced() && unit::is_letter(&word))
     }
@@ -173,7 +193,11 @@ impl<'a> Parser<'a> {
         if let Some(words) = self.words() {
             return Some(words);
         }
-        let first = self.combined()?;
+        let first = match self.left_side() {
+            Some(left) => left,
+            None => self.combined()?,
+        };
+        let first = self.compound(first)?;
         if self.peek() == Some(Kind::Char(':')) {
             let mut parts = vec![first];
             while self.eat(Kind::Char(':')) {
@@ -186,7 +210,7 @@ impl<'a> Parser<'a> {
                 parts.push(*last);
                 return Some(Expr::Quantity(Box::new(Expr::Ratio(parts)), words));
             }
-            return Some(self.measured(Expr::Ratio(parts)));
+            return self.measured(Expr::Ratio(parts));
         }
         let (mut parts, mut relations) = (vec![first], Vec::new());
         loop {
@@ -241,8 +265,8 @@ impl<'a> Parser<'a> {
             ) => true,
             Some(_) => false,
         };
-        if !ends {
-            return None;
+        if !ends || words::is_choice(text) {
+            return self.choice(text);
         }
         self.at += ahead;
         let list: Vec<Expr> = words
@@ -267,6 +291,7 @@ impl<'a> Parser<'a> {
             Kind::Command("ge") => Relation::GreaterOrEqual,
             Kind::Command("ne") => Relation::Unequal,
             Kind::Command("in") => Relation::In,
+            // A factorial's sign has been taken with what it stands behind.
             Kind::Char('!') if self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('=')) => {
                 self.at += 1;
                 Relation::Unequal
@@ -286,13 +311,12 @@ impl<'a> Parser<'a> {
     }
 
     fn combined(&mut self) -> Option<Expr> {
-        let mut left = self.sum()?;
+        let mut left = left::difference(self.sum()?);
         loop {
             let operator = match self.peek() {
                 Some(Kind::Command("cup")) => SetOperator::Union,
                 Some(Kind::Command("cap")) => SetOperator::Intersection,
                 Some(Kind::Command("backslash")) => SetOperator::Difference,
-                // `R - {2}`.
                 _ => break,
             };
             self.at += 1;
@@ -378,15 +402,14 @@ impl<'a> Parser<'a> {
                         factors.push(mixed);
                         continue;
                     }
-                    if bare && spaced && is_whole(factors.last()?) && is_whole(&factor) {
+                    if bare && spaced && is_whole_amount(factors.last()?) && is_whole(&factor) {
                         // 1 4/5: the fraction follows.
                         if !self.eat(Kind::Char('/')) {
                             return None;
                         }
                         let below = self.factor()?;
                         let whole = factors.pop()?;
-                        let fraction = Expr::Quotient(Box::new(factor), Box::new(below));
-                        factors.push(mixed(&whole, &fraction)?);
+                        factors.push(mixed(&whole, &fraction(factor, below))?);
                         continue;
                     }
                     if bare && is_literal(factors.last()?) {
@@ -398,7 +421,7 @@ impl<'a> Parser<'a> {
             }
         }
         let term = product(factors);
-        Some(self.measured(term))
+        self.measured(term)
     }
 
     /// What follows an operator: a factor, with a sign of its own if it has one.
@@ -408,102 +431,6 @@ impl<'a> Parser<'a> {
             None => self.factor(),
         }
     }
-
-    /// A term with the unit or the words behind it.
-    fn measured(&mut self, term: Expr) -> Expr {
-        let mut words = String::new();
-        loop {
-            let start = self.at;
-            match self.peek() {
-                Some(Kind::Text(text)) if !is_separator(text) => {
-                    self.at += 1;
-                    push_word(&mut words, text);
-                }
-                Some(Kind::Letter(_)) if words.is_empty() && self.noon().is_some() => {
-                    let (length, noon) = self.noon().unwrap_or_default();
-                    self.at += length;
-                    push_word(&mut words, noon);
-                }
-                Some(Kind::Letter(_)) if self.names_unit() => {
-                    let word = self.word();
-                    self.at += word.chars().count();
-                    push_word(&mut words, &word);
-                }
-                Some(Kind::Char('/')) if !words.is_empty() => {
-                    self.at += 1;
-                    let follows = matches!(self.peek(), Some(Kind::Text(_)))
-                        || unit::is_written_bare(&self.word())
-                        || matches!(self.word().as_str(), "s" | "h" | "m");
-                    if !follows {
-                        self.at = start;
-                        break;
-                    }
-                    push_word(&mut words, "per");
-                    if let Some(Kind::Letter(letter)) = self.peek()
-                        && self.word().len() == 1
-                    {
-                        self.at += 1;
-                        push_word(&mut words, &letter.to_string());
-                    }
-                }
-                _ => break,
-            }
-            // cm^2, \text{units}^{2}
-            if self.eat(Kind::Char('^')) {
-                let power = self.argument();
-                match power {
-                    Some(Expr::Number(power)) if power.is_integer() => {
-                        words.push_str(&format!("^{power}"));
-                    }
-                    _ => {
-                        self.at = start;
-                        break;
-                    }
-                }
-            }
-        }
-        if words.is_empty() {
-            return term;
-        }
-        Expr::Quantity(Box::new(term), words)
-    }
-}
-
-impl Parser<'_> {
-    /// `p.m.` and its like: how many tokens it has, and what it says.
-    fn noon(&self) -> Option<(usize, &'static str)> {
-        let Some(Kind::Letter(first)) = self.peek() else {
-            return None;
-        };
-        let noon = match first.to_ascii_lowercase() {
-            'a' => "am",
-            'p' => "pm",
-            _ => return None,
-        };
-        let dot = |ahead: usize| {
-            usize::from(self.peek_at(ahead).map(|t| t.kind) == Some(Kind::Char('.')))
-        };
-        let mut length = 1 + dot(1);
-        let Some(Kind::Letter('m' | 'M')) = self.peek_at(length).map(|t| t.kind) else {
-            return None;
-        };
-        length += 1;
-        length += dot(length);
-        let ends = !matches!(
-            self.peek_at(length).map(|t| t.kind),
-            Some(Kind::Letter(_) | Kind::Char('^'))
-        );
-        // 5am may be a product of letters; 5 a.m. and 5 AM are not.
-        let plain = length == 2 && first.is_ascii_lowercase();
-        (ends && !plain).then_some((length, noon))
-    }
-}
-
-fn push_word(words: &mut String, word: &str) {
-    if !words.is_empty() {
-        words.push(' ');
-    }
-    words.push_str(word.trim());
 }
 
 /// "and", "or" and commas, as text between elements.
@@ -542,23 +469,6 @@ fn is_whole(expr: &Expr) -> bool {
 
 fn is_literal(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(_) | Expr::Mixed(..))
-}
-
-/// A whole number before a proper fraction of whole numbers is a mixed number.
-fn mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
-    let (Expr::Number(whole), Expr::Quotient(above, below)) = (whole, fraction) else {
-        return None;
-    };
-    let (Expr::Number(above), Expr::Number(below)) = (&**above, &**below) else {
-        return None;
-    };
-    let proper = whole.is_integer() && above.is_integer() && below.is_integer() && above < below;
-    proper.then(|| {
-        Expr::Mixed(
-            whole.to_integer().magnitude().clone(),
-            Box::new(fraction.clone()),
-        )
-    })
 }
 
 #[cfg(test)]

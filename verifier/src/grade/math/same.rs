@@ -359,7 +359,7 @@ pub(super) fn names_unit(expr: &Expr) -> bool {
 }
 
 /// Whether two measures are of different kinds: no value of one is one of the other.
-fn apart(a: &Measure, b: &Measure) -> bool {
+fn apart(one: &Measure, other: &Measure) -> bool {
     let kind = |measure: &Measure| match measure {
         Measure::Unit(..) => 0,
         Measure::Degrees => 1,
@@ -367,10 +367,14 @@ fn apart(a: &Measure, b: &Measure) -> bool {
         Measure::Words => 3,
         Measure::Generic | Measure::Scale(_) | Measure::Noon(_) => 4,
     };
-    let (a, b) = (kind(a), kind(b));
+    let (a, b) = (kind(one), kind(other));
+    // 50 °F may be written 50°.
+    let warm = |one: &Measure, other: &Measure| {
+        matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature())
+    };
     // "units" may be any unit, or any word for what is counted.
     let any = |one, other| one == 4 && matches!(other, 0 | 3);
-    a != b && !any(a, b) && !any(b, a)
+    a != b && !any(a, b) && !any(b, a) && !warm(one, other) && !warm(other, one)
 }
 
 /// A value, and the unit that stands beside it.

@@ -13,7 +13,7 @@ pub(super) enum Measure {
     Degrees,
     /// Hundredths.
     Percent,
-    /// A power of ten in words: million.
+    /// A number in words: million, dozen.
     Scale(BigRational),
     /// Before or after noon; noon itself counts as after, midnight as before.
     Noon(bool),
@@ -31,6 +31,15 @@ pub(super) struct Dimension {
     mass: i32,
     money: Option<char>,
     temperature: i32,
+    /// Degrees Fahrenheit or Celsius, which are no multiples of each other, and units of their own.
+    named: Option<char>,
+}
+
+impl Dimension {
+    /// Whether it is a temperature in degrees.
+    pub(super) fn is_temperature(self) -> bool {
+        matches!(self.named, Some('F' | 'C'))
+    }
 }
 
 /// Whether a word is a unit that people write behind a number without `\text`.
@@ -53,6 +62,7 @@ pub(super) fn is_written_bare(word: &str) -> bool {
                     | "million"
                     | "billion"
                     | "trillion"
+                    | "dozen"
                     | "noon"
                     | "midnight"
             ))
@@ -63,8 +73,19 @@ pub(super) fn is_letter(word: &str) -> bool {
     matches!(word, "m" | "s" | "g" | "h" | "l" | "L")
 }
 
+/// Whether a capital letter in `\text`, behind a space, is a unit: amperes, volts, watts, newtons, joules, kelvins.
+pub(super) fn is_capital(word: &str) -> bool {
+    matches!(word, "A" | "V" | "W" | "N" | "J" | "K")
+}
+
 /// What the words behind a number say.
 pub(super) fn measure(words: &str) -> Measure {
+    if words.trim() == "K" {
+        return known("kelvin").unwrap_or(Measure::Words);
+    }
+    if is_capital(words.trim()) {
+        return named(words.trim().chars().next());
+    }
     let lower = words.to_lowercase();
     let compact: String = lower
         .chars()
@@ -74,20 +95,31 @@ pub(super) fn measure(words: &str) -> Measure {
         "am" | "midnight" => return Measure::Noon(false),
         "pm" | "noon" => return Measure::Noon(true),
         "degrees" | "degree" | "deg" | "°" => return Measure::Degrees,
-        "percent" | "percents" | "%" => return Measure::Percent,
         "in" => return known("inch").unwrap_or(Measure::Words),
-        "hundred" => return scale(2),
-        "thousand" => return scale(3),
-        "million" => return scale(6),
-        "billion" => return scale(9),
-        "trillion" => return scale(12),
+        "percent" | "percents" | "%" => return Measure::Percent,
+        "hundred" => return scale(100),
+        "dozen" => return scale(12),
+        "thousand" => return scale(1000),
+        "million" => return scale(1_000_000),
+        "billion" => return scale(1_000_000_000),
+        "trillion" => return scale(1_000_000_000_000),
+        "degreesfahrenheit" | "fahrenheit" | "degreesf" | "°f" => return named(Some('F')),
+        "degreescelsius" | "celsius" | "degreesc" | "°c" => return named(Some('C')),
         _ => {}
     }
     known(&lower).unwrap_or(Measure::Words)
 }
 
-fn scale(power: u32) -> Measure {
-    Measure::Scale(BigRational::from_integer(BigInt::from(10).pow(power)))
+fn scale(size: i64) -> Measure {
+    Measure::Scale(BigRational::from_integer(BigInt::from(size)))
+}
+
+fn named(unit: Option<char>) -> Measure {
+    let dimension = Dimension {
+        named: unit,
+        ..Dimension::default()
+    };
+    Measure::Unit(BigRational::one(), dimension)
 }
 
 /// A product of units and their powers, or `None` where a word is none.
@@ -117,6 +149,8 @@ fn known(words: &str) -> Option<Measure> {
                 continue;
             }
             "in" if power == 1 && place + 1 < all.len() => continue,
+            // They are of the unit before them.
+            "squared" | "cubed" if any => continue,
             "per" => {
                 below = true;
                 continue;
@@ -146,6 +180,11 @@ fn known(words: &str) -> Option<Measure> {
             _ => {}
         }
         let (unit, of) = base(&singular(word))?;
+        next_power = match all.get(place + 1) {
+            Some(&"squared") => 2,
+            Some(&"cubed") => 3,
+            _ => next_power,
+        };
         let power = power * next_power * if below { -1 } else { 1 };
         next_power = 1;
         any = true;
@@ -161,6 +200,10 @@ fn known(words: &str) -> Option<Measure> {
         dimension.mass += power * of.mass;
         dimension.temperature += power * of.temperature;
         dimension.money = dimension.money.or(of.money);
+        if of.named.is_some() && power != 1 {
+            return None;
+        }
+        dimension.named = dimension.named.or(of.named);
     }
     match (any, generic) {
         (false, _) => None,
@@ -194,6 +237,10 @@ fn base(word: &str) -> Option<(BigRational, Dimension)> {
     };
     let temperature = Dimension {
         temperature: 1,
+        ..Dimension::default()
+    };
+    let own = |name| Dimension {
+        named: Some(name),
         ..Dimension::default()
     };
     Some(match word {
@@ -232,6 +279,12 @@ fn base(word: &str) -> Option<(BigRational, Dimension)> {
         "euro" | "eur" => (of(1, 1), money('€')),
         "pence" | "penny" => (of(1, 100), money('£')),
         "kelvin" => (of(1, 1), temperature),
+        "ampere" | "amp" => (of(1, 1), own('A')),
+        "volt" => (of(1, 1), own('V')),
+        "watt" => (of(1, 1), own('W')),
+        "newton" => (of(1, 1), own('N')),
+        "joule" => (of(1, 1), own('J')),
+        "hertz" | "hz" => (of(1, 1), own('H')),
         _ => return None,
     })
 }

@@ -19,7 +19,10 @@ const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-const NUMBERS: [&str; 21] = [
+const TENS: [&str; 8] = [
+    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+];
+const NUMBERS: [&str; 20] = [
     "zero",
     "one",
     "two",
@@ -40,8 +43,15 @@ const NUMBERS: [&str; 21] = [
     "seventeen",
     "eighteen",
     "nineteen",
-    "twenty",
 ];
+/// What numbers and their parts are called besides.
+const ORDINALS: [&str; 30] = [
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
+    "eighteenth", "nineteenth", "twentieth", "thirtieth", "fortieth", "fiftieth", "sixtieth",
+    "seventieth", "eightieth", "ninetieth", "hundredth", "thousandth", "millionth",
+];
+const SCALES: [&str; 6] = ["ten", "hundred", "thousand", "million", "billion", "trillion"];
 
 /// What words say.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,16 +132,50 @@ fn read(words: &str) -> Said {
     if let Some(said) = time(&lower).or_else(|| date(&parts)) {
         return said;
     }
-    if let [one] = parts.as_slice()
-        && let Some(number) = NUMBERS.iter().position(|name| name == one)
-    {
-        return Said::Number(number as u32);
+    if let Some(number) = cardinal(&parts) {
+        return Said::Number(number);
     }
     let kept: Vec<&str> = parts
         .into_iter()
         .filter(|part| !matches!(*part, "the" | "a" | "an"))
         .collect();
     Said::Words(kept.concat())
+}
+
+/// A number below a hundred: twelve, twenty-one.
+fn cardinal(parts: &[&str]) -> Option<u32> {
+    let place = |names: &[&str], word: &str| names.iter().position(|name| *name == word);
+    let below = |word: &str| u32::try_from(place(&NUMBERS, word)?).ok();
+    let tens = |word: &str| Some(20 + 10 * u32::try_from(place(&TENS, word)?).ok()?);
+    let split = |one: &str, other: &str| {
+        Some(tens(one)? + below(other).filter(|ones| (1..10).contains(ones))?)
+    };
+    match parts {
+        [one] => below(one).or_else(|| tens(one)).or_else(|| {
+            let (one, other) = one.split_once('-')?;
+            split(one, other)
+        }),
+        [one, other] => split(one, other),
+        _ => None,
+    }
+}
+
+/// Whether a word is a number, a scale, or a part of a number: two, thousands, tenth.
+pub(super) fn is_numeral(word: &str) -> bool {
+    let one = word.strip_suffix('s').unwrap_or(word);
+    let parts: [&[&str]; 4] = [&NUMBERS, &TENS, &SCALES, &ORDINALS];
+    parts.iter().any(|names| names.contains(&one) || names.contains(&word))
+        || MONTHS.contains(&word)
+}
+
+/// Whether it is the label of a choice: (A).
+pub(super) fn is_choice(text: &str) -> bool {
+    matches!(text.trim().as_bytes(), [b'(', b'A'..=b'E', b')'])
+}
+
+/// The number that plain words are, or the day: what no product of letters is.
+pub(super) fn is_spelled(words: &str) -> bool {
+    matches!(read(words), Said::Number(_) | Said::Date(..))
 }
 
 /// With a space wherever a word ends in digits, or begins with some: june20.

@@ -54,7 +54,7 @@ impl<'a> Parser<'a> {
             Kind::Letter(_) => {
                 let word = self.word();
                 self.noon().is_none()
-                    && !matches!(word.as_str(), "and" | "or")
+                    && !(self.begins_word() && matches!(word.as_str(), "and" | "or"))
                     && !self.names_unit()
             }
             Kind::Char('(' | '[') | Kind::SetOpen => true,
@@ -76,9 +76,7 @@ impl<'a> Parser<'a> {
     fn postfix(&mut self, mut expr: Expr) -> Option<Expr> {
         loop {
             match self.peek() {
-                Some(Kind::Char('!'))
-                    if self.peek_at(1).map(|t| t.kind) != Some(Kind::Char('=')) =>
-                {
+                Some(Kind::Char('!')) if !self.is_unequal(&expr) => {
                     self.at += 1;
                     expr = Expr::Call(Function::Factorial, vec![expr]);
                 }
@@ -103,6 +101,9 @@ impl<'a> Parser<'a> {
                         expr = Expr::Degrees(Box::new(expr));
                         continue;
                     }
+                    if let Some(suffix) = self.ordinal(&expr) {
+                        return Some(Expr::Quantity(Box::new(expr), suffix.into()));
+                    }
                     if self.eat(Kind::Char('\'')) || self.eat(Kind::Command("prime")) {
                         let Expr::Symbol(name) = expr else {
                             return None;
@@ -122,6 +123,14 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Whether `!=` follows as one sign: unspaced, behind a space or a name. 4! = 24 and 5!=120 are factorials.
+    fn is_unequal(&self, expr: &Expr) -> bool {
+        let equals = self
+            .peek_at(1)
+            .is_some_and(|token| token.kind == Kind::Char('=') && !token.spaced);
+        equals && (self.spaced() || matches!(expr, Expr::Symbol(_) | Expr::Constant(_)))
+    }
+
     /// `\circ` or `{\circ}`.
     fn degree_sign(&mut self) -> bool {
         if self.eat(Kind::Command("circ")) {
@@ -137,7 +146,16 @@ impl<'a> Parser<'a> {
     /// A base behind digits, an index behind a name.
     fn subscript(&mut self, expr: Expr) -> Option<Expr> {
         let start = self.at;
-        let index = self.argument()?;
+        if matches!(expr, Expr::Symbol(_)) && self.text_argument() {
+            // x_{\text{max}}
+        } else if matches!(expr, Expr::Symbol(_)) {
+            self.argument()?;
+        }
+        let index = if matches!(expr, Expr::Symbol(_)) {
+            None
+        } else {
+            self.argument()
+        };
         match expr {
             Expr::Symbol(name) => {
                 let mut index = String::new();
@@ -152,15 +170,31 @@ impl<'a> Parser<'a> {
                 Some(Expr::Symbol(format!("{name}_{index}")))
             }
             Expr::Number(number) if number.is_integer() => {
-                based(&number.to_integer().to_string(), &index)
+                based(&number.to_integer().to_string(), &index?)
             }
             // 0.0011_2
             Expr::Number(_) => {
                 let digits = self.literal_before(start)?;
-                based(&digits, &index)
+                based(&digits, &index?)
             }
             _ => None,
         }
+    }
+
+    /// An index of letters in text, or of a function's name: `{\text{max}}`.
+    fn text_argument(&mut self) -> bool {
+        let braced = usize::from(self.peek() == Some(Kind::Open));
+        let named = match self.peek_at(braced).map(|token| token.kind) {
+            Some(Kind::Text(_)) => true,
+            Some(Kind::Command(name)) => Function::named(name).is_some(),
+            _ => false,
+        };
+        let closed = braced == 0
+            || self.peek_at(2).map(|token| token.kind) == Some(Kind::Close);
+        if named && closed {
+            self.at += 1 + 2 * braced;
+        }
+        named && closed
     }
 
     /// A command's argument: what braces hold, or one token. Behind ^ and _ digits count together, since 2^10 is written where 2^{10} is meant.
@@ -228,6 +262,9 @@ impl<'a> Parser<'a> {
             }
             Kind::SetOpen => {
                 self.at += 1;
+                if let Some(built) = self.set_builder() {
+                    return Some(built);
+                }
                 let items = self.elements(Kind::SetClose)?;
                 self.eat(Kind::SetClose).then_some(Expr::Set(items))
             }
@@ -242,8 +279,13 @@ impl<'a> Parser<'a> {
             Kind::Char('|') | Kind::Command("|") => self.absolute(),
             Kind::Currency(sign) => {
                 self.at += 1;
-                let amount = self.factor()?;
-                Some(Expr::Money(sign, Box::new(amount)))
+                let negative = self.eat(Kind::Char('-'));
+                let amount = Expr::Money(sign, Box::new(self.factor()?));
+                Some(if negative {
+                    Expr::Negative(Box::new(amount))
+                } else {
+                    amount
+                })
             }
             Kind::Command(name) => self.command(name),
             Kind::Text(text) => {
@@ -267,9 +309,15 @@ impl<'a> Parser<'a> {
         let word = self.word();
         if word.len() > 1
             && let Some(function) = Function::named(&word)
+            && (self.begins_word() || self.applies(word.chars().count()))
         {
             self.at += word.chars().count();
             return self.call(function);
+        }
+        // An angle's measure is named by the angle.
+        if letter == 'm' && self.peek_at(1).map(|t| t.kind) == Some(Kind::Command("angle")) {
+            self.at += 2;
+            return self.command_behind("angle");
         }
         match word.as_str() {
             "pi" => {
@@ -309,6 +357,14 @@ impl<'a> Parser<'a> {
             'i' => Expr::Constant(Constant::I),
             _ => Expr::Symbol(letter.to_string()),
         })
+    }
+
+    /// Whether a bracket or a power stands so many tokens ahead: xsin(x).
+    fn applies(&self, ahead: usize) -> bool {
+        matches!(
+            self.peek_at(ahead).map(|token| token.kind),
+            Some(Kind::Char('(' | '^'))
+        )
     }
 
     /// Statements up to a closing bracket, which is left; maybe none.
@@ -371,6 +427,11 @@ impl<'a> Parser<'a> {
 
     fn command(&mut self, name: &'a str) -> Option<Expr> {
         self.at += 1;
+        self.command_behind(name)
+    }
+
+    /// What a command is, behind its name.
+    fn command_behind(&mut self, name: &'a str) -> Option<Expr> {
         if let Some(function) = Function::named(name) {
             return self.call(function);
         }
@@ -391,6 +452,9 @@ impl<'a> Parser<'a> {
             "pi" => constant(Constant::Pi),
             "infty" => constant(Constant::Infinity),
             "imath" => constant(Constant::I),
+            "Reals" | "Integers" | "Rationals" | "Naturals" | "Complexes" => {
+                Some(Expr::Symbol(name.to_owned()))
+            }
             "emptyset" => Some(Expr::Set(Vec::new())),
             "lfloor" => self.between("rfloor", Function::Floor),
             "lceil" => self.between("rceil", Function::Ceiling),

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::grade::math::lex::Kind;
-use crate::grade::math::syntax::Expr;
+use crate::grade::math::syntax::{Expr, Relation};
 
 impl Parser<'_> {
     /// Behind `\begin`.
@@ -13,6 +13,9 @@ impl Parser<'_> {
                 self.peek()?;
                 self.at += 1;
             }
+        }
+        if name == "cases" {
+            return self.deeper(Self::cases);
         }
         let determinant = match name.trim_end_matches('*') {
             "pmatrix" | "bmatrix" | "Bmatrix" | "matrix" | "smallmatrix" | "array" => false,
@@ -52,6 +55,18 @@ impl Parser<'_> {
                 _ => return None,
             }
         }
+    }
+
+    /// Equations one under another, as a list; what holds under a condition is not read.
+    fn cases(&mut self) -> Option<Expr> {
+        let rows = self.rows()?;
+        let equations: Vec<Expr> = rows
+            .into_iter()
+            .map(|mut row| row.pop().filter(|_| row.is_empty()))
+            .collect::<Option<_>>()?;
+        let equal = |row: &Expr| matches!(row, Expr::Relation(_, relations) if *relations == [Relation::Equal]);
+        let named = self.environment_name()? == "cases";
+        (named && equations.iter().all(equal)).then_some(Expr::List(equations))
     }
 
     fn environment_name(&mut self) -> Option<String> {

@@ -8,6 +8,7 @@ use super::{Commas, Parser};
 use crate::grade::math::exact::reduced;
 use crate::grade::math::lex::Kind;
 use crate::grade::math::syntax::Expr;
+use crate::grade::math::words;
 
 /// Numbers with more digits are not parsed.
 const MAX_DIGITS: usize = 1024;
@@ -29,16 +30,23 @@ impl Parser<'_> {
         let mut repeating = String::new();
         let point = self.peek() == Some(Kind::Char('.'));
         let digits_follow = matches!(self.peek_at(1), Some(token) if !token.spaced && matches!(token.kind, Kind::Digits(_)));
-        let bar_follows = matches!(self.peek_at(1), Some(token) if matches!(token.kind, Kind::Command("overline" | "bar")));
+        let bar_follows = matches!(self.peek_at(1), Some(token) if matches!(token.kind, Kind::Command("overline" | "bar" | "dot")));
         if point && (digits_follow || bar_follows) {
             self.at += 1;
             if let Some(Kind::Digits(digits)) = self.peek() {
                 self.at += 1;
                 decimals.push_str(digits);
             }
-            if matches!(self.peek(), Some(Kind::Command("overline" | "bar"))) {
+            if let Some(Kind::Command(bar @ ("overline" | "bar" | "dot"))) = self.peek() {
                 self.at += 1;
                 repeating = self.digits_argument()?;
+                // Two dots are the ends of a period.
+                if bar == "dot"
+                    && (repeating.len() > 1
+                        || matches!(self.peek(), Some(Kind::Digits(_) | Kind::Command("dot"))))
+                {
+                    return None;
+                }
             }
         } else if point {
             if whole.is_empty() {
@@ -46,7 +54,31 @@ impl Parser<'_> {
             }
             self.at += 1;
         }
-        literal(&whole, &decimals, &repeating).map(Expr::Number)
+        let number = literal(&whole, &decimals, &repeating).map(Expr::Number)?;
+        Some(match self.exponent() {
+            Some(power) => Expr::Product(vec![number, power]),
+            None => number,
+        })
+    }
+
+    /// `e8` right behind digits is a power of ten.
+    fn exponent(&mut self) -> Option<Expr> {
+        let (letter, digits) = (self.peek_at(0)?, self.peek_at(1)?);
+        let Kind::Digits(power) = digits.kind else {
+            return None;
+        };
+        let joined = letter.kind == Kind::Letter('e') && !letter.spaced && !digits.spaced;
+        let ends = !matches!(
+            self.peek_at(2).map(|token| token.kind),
+            Some(Kind::Letter(_) | Kind::Char('.' | '^' | '_') | Kind::Open)
+        );
+        if !joined || !ends {
+            return None;
+        }
+        let power = literal(power, "", "")?;
+        self.at += 2;
+        let ten = Expr::Number(BigRational::from_integer(BigInt::from(10)));
+        Some(Expr::Power(Box::new(ten), Box::new(Expr::Number(power))))
     }
 
     /// Another three digits of a number, behind a comma or a space.
@@ -165,7 +197,11 @@ pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<Bi
 }
 
 pub(super) fn based(digits: &str, base: &Expr) -> Option<Expr> {
-    let Expr::Number(base) = base else {
+    let spelled = match base {
+        Expr::Words(_) => words::said(base).as_ref().and_then(words::number),
+        _ => None,
+    };
+    let Expr::Number(base) = spelled.as_ref().unwrap_or(base) else {
         return None;
     };
     let base: u32 = base

@@ -1,0 +1,186 @@
+//! What is known by how it begins: names before an equals sign, choices before their values, sets by what holds in them, and answers that are plain words.
+
+use super::{Parser, product};
+use crate::grade::math::lex::Kind;
+use crate::grade::math::syntax::{Bracket, Expr, Relation, SetOperator};
+use crate::grade::math::words;
+
+/// Longer answers are no words for a number or a set.
+const MAX_SPELLED: usize = 32;
+
+/// An answer in plain words that is a number, a day, or all numbers.
+pub(super) fn spelled(text: &str) -> Option<Expr> {
+    if text.len() > MAX_SPELLED {
+        return None;
+    }
+    let bare = ["\\text{", "\\mbox{", "\\textrm{"]
+        .into_iter()
+        .find_map(|open| text.strip_prefix(open)?.strip_suffix('}'))
+        .unwrap_or(text)
+        .trim();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | ',' | '.');
+    if !bare.contains(|c: char| c.is_ascii_alphabetic()) || !bare.chars().all(plain) {
+        return None;
+    }
+    if matches!(
+        bare.to_ascii_lowercase().as_str(),
+        "all real numbers" | "all reals" | "the real numbers" | "all real" | "real numbers"
+    ) {
+        return Some(Expr::Symbol("Reals".into()));
+    }
+    words::is_spelled(bare).then(|| Expr::Words(bare.to_owned()))
+}
+
+/// A set without another: ℝ - {2}.
+pub(super) fn difference(sum: Expr) -> Expr {
+    let Expr::Sum(terms) = sum else { return sum };
+    let is_set = |term: &Expr| match term {
+        Expr::Set(_) => true,
+        Expr::Tuple(open, items, close) => {
+            items.len() == 2 && (*open != Bracket::Angle && *close != Bracket::Angle)
+        }
+        _ => false,
+    };
+    let from = matches!(terms.first(), Some(Expr::Symbol(name)) if name == "Reals");
+    let without = |term: &Expr| matches!(term, Expr::Negative(inner) if is_set(inner));
+    if !from || !terms[1..].iter().all(without) {
+        return Expr::Sum(terms);
+    }
+    terms
+        .into_iter()
+        .reduce(|left, right| match right {
+            Expr::Negative(right) => Expr::Combine(Box::new(left), SetOperator::Difference, right),
+            other => product(vec![left, other]),
+        })
+        .unwrap_or(Expr::Set(Vec::new()))
+}
+
+impl Parser<'_> {
+    /// `(A)` before the value that the choice has.
+    pub(super) fn choice(&mut self, text: &str) -> Option<Expr> {
+        if !words::is_choice(text) {
+            return None;
+        }
+        let start = self.at;
+        self.at += 1;
+        let ends = |parser: &Self| {
+            matches!(
+                parser.peek(),
+                None | Some(
+                    Kind::Char(',' | ';' | ')' | ']')
+                        | Kind::SetClose
+                        | Kind::Close
+                        | Kind::Command("and" | "or")
+                )
+            ) || matches!(parser.peek(), Some(Kind::Text(text)) if super::is_separator(text))
+        };
+        if ends(self) || (self.combined().is_some() && ends(self)) {
+            return Some(Expr::Words(text.to_owned()));
+        }
+        self.at = start;
+        None
+    }
+
+    /// What a name or a name applied to simple arguments says before an equals sign: `\text{Area} =`, `p(x) =`, `f^{-1}(x) =`.
+    pub(super) fn left_side(&mut self) -> Option<Expr> {
+        let start = self.at;
+        let left = match self.peek()? {
+            Kind::Text(text) => {
+                self.at += 1;
+                let name = text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
+                name.then(|| Expr::Symbol(text.to_owned()))
+            }
+            Kind::Letter(letter) => {
+                self.at += 1;
+                self.applied(letter)
+            }
+            _ => None,
+        };
+        if left.is_none() || self.peek() != Some(Kind::Char('=')) {
+            self.at = start;
+            return None;
+        }
+        left
+    }
+
+    /// Behind a letter: marks of an inverse or a derivative, and simple arguments in brackets.
+    fn applied(&mut self, letter: char) -> Option<Expr> {
+        let mut name = letter.to_string();
+        while self.eat(Kind::Char('\'')) {
+            name.push('\'');
+        }
+        if self.eat(Kind::Char('^')) {
+            let inverse = [Kind::Open, Kind::Char('-'), Kind::Digits("1"), Kind::Close];
+            if !inverse.into_iter().all(|kind| self.eat(kind)) {
+                return None;
+            }
+            name.push_str("^-1");
+        }
+        if !self.eat(Kind::Char('(')) {
+            return None;
+        }
+        let mut arguments = Vec::new();
+        loop {
+            arguments.push(match self.peek()? {
+                // x(x+1) = 6 is an equation, and so is n(n) = 4.
+                Kind::Letter(argument) if argument != letter => Expr::Symbol(argument.to_string()),
+                Kind::Text(text) => Expr::Words(text.to_owned()),
+                Kind::Digits(_) => {
+                    let number = self.number()?;
+                    arguments.push(number);
+                    if self.eat(Kind::Char(',')) {
+                        continue;
+                    }
+                    break;
+                }
+                _ => return None,
+            });
+            self.at += 1;
+            if !self.eat(Kind::Char(',')) {
+                break;
+            }
+        }
+        self.eat(Kind::Char(')'))
+            .then_some(Expr::Apply(name, arguments))
+    }
+
+    /// Behind `\{`: `x \mid 0<x<1`, an inequality of the letter that is named.
+    pub(super) fn set_builder(&mut self) -> Option<Expr> {
+        let start = self.at;
+        let built = self.built();
+        if built.is_none() {
+            self.at = start;
+        }
+        built
+    }
+
+    fn built(&mut self) -> Option<Expr> {
+        let Some(Kind::Letter(letter)) = self.peek() else {
+            return None;
+        };
+        self.at += 1;
+        if self.eat(Kind::Command("in")) && !self.eat(Kind::Command("Reals")) {
+            let reals = [Kind::Command("mathbb"), Kind::Open, Kind::Letter('R'), Kind::Close];
+            if !reals.into_iter().all(|kind| self.eat(kind)) {
+                return None;
+            }
+        }
+        if !(self.eat(Kind::Char('|')) || self.eat(Kind::Command("|")) || self.eat(Kind::Char(':')))
+        {
+            return None;
+        }
+        let bars = std::mem::replace(&mut self.bars, 0);
+        let holds = self.deeper(Self::statement);
+        self.bars = bars;
+        let Some(Expr::Relation(parts, relations)) = holds else {
+            return None;
+        };
+        let name = Expr::Symbol(letter.to_string());
+        let named = parts.iter().filter(|part| **part == name).count() == 1;
+        let between = relations
+            .iter()
+            .all(|relation| !matches!(relation, Relation::Equal | Relation::In));
+        (named && between && self.eat(Kind::SetClose))
+            .then_some(Expr::Relation(parts, relations))
+    }
+}

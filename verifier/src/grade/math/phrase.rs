@@ -1,0 +1,169 @@
+//! The text behind a value: which of it may be left unread, since it only names what is counted.
+//!
+//! Safe by construction: what is not known to be a unit, a scale or a plain noun phrase is not read at all, and the answer is compared as text.
+
+use super::syntax::Function;
+use super::unit::{Measure, measure};
+use super::words;
+
+/// Longer phrases name nothing that is counted.
+const MAX_WORDS: usize = 12;
+
+/// Words that change a value, hedge it, or say more than what is counted.
+const TELLING: [&str; 117] = [
+    "or", "and", "nor", "to", "through", "until", "till", "between", "but", "also", "both", "either",
+    "neither", "less", "more", "fewer", "greater", "smaller", "larger", "least", "most", "than", "not", "no",
+    "none", "never", "half", "halves", "quarter", "quarters", "about", "around", "nearly", "almost",
+    "roughly", "squared", "cubed", "factorial", "dozen", "dozens", "score", "gross", "times", "plus",
+    "minus", "over", "under", "below", "above", "divided", "multiplied", "percent", "percentage",
+    "percentile", "mod", "modulo", "base", "remainder", "double", "twice", "triple", "thrice",
+    "opposite", "reciprocal", "inverse", "maybe", "perhaps", "possibly", "probably", "versus",
+    "instead", "rather", "actually", "if", "unless", "when", "where", "without", "except",
+    "excluding", "including", "exclusive", "is", "are", "was", "equals", "loss", "lost", "decrease",
+    "decreased", "decline", "deficit", "debt", "owed", "down", "south", "west", "southwest", "ago",
+    "before", "off", "discount", "short", "wrong", "incorrect", "false", "undefined", "impossible",
+    "unknown", "infinity", "power", "exponent", "choose", "repeating", "recurring", "repeated", "as",
+];
+
+/// Words that change a value where they end a phrase: 3 negative, but not 3 negative numbers.
+const TELLING_LAST: [&str; 11] = [
+    "negative", "imaginary", "left", "square", "cubic", "cube", "root", "counterclockwise", "anticlockwise", "south", "west",
+];
+
+/// Names of constants and variables that mathematics spells out.
+const NAMES: [&str; 12] = [
+    "pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "omega", "sigma", "phi", "sqrt", "infty",
+];
+
+/// Short words that say nothing of a value.
+const SMALL: [&str; 14] = [
+    "a", "an", "the", "of", "in", "on", "at", "by", "for", "per", "th", "st", "nd", "rd",
+];
+
+/// What multiplies the number before it, and what the rest of the words say; `None` where they cannot be left unread.
+///
+/// The first are to be read from the number outwards: `million`, then `dollars`.
+pub(super) fn layers(words: &str) -> Option<Vec<String>> {
+    let spread = words.replace('/', " per ");
+    let mut rest: Vec<&str> = spread.split_whitespace().collect();
+    let mut layers = Vec::new();
+    while let [first, more @ ..] = rest.as_slice()
+        && matches!(measure(first), Measure::Scale(_))
+    {
+        layers.push((*first).to_owned());
+        rest = more.to_vec();
+    }
+    if rest.is_empty() {
+        return Some(layers);
+    }
+    layers.push(last(&rest)?);
+    Some(layers)
+}
+
+/// What the words say that do not multiply: a unit, or a phrase for what is counted.
+fn last(all: &[&str]) -> Option<String> {
+    if all.len() > MAX_WORDS {
+        return None;
+    }
+    let joined = all.join(" ");
+    if !matches!(measure(&joined), Measure::Words) {
+        return Some(joined);
+    }
+    // 5 liters of water, 20 percent of them, 10 dollars profit; but 10 dollar bills are bills.
+    for length in (1..all.len()).rev() {
+        let (unit, of) = all.split_at(length);
+        let named = unit.join(" ");
+        let sized = matches!(
+            measure(&named),
+            Measure::Unit(..) | Measure::Percent | Measure::Degrees | Measure::Generic
+        );
+        let ends = matches!(of.first(), Some(&("of" | "for" | "from" | "in" | "away" | "apart")))
+            || unit.last().is_some_and(|word| word.ends_with('s'))
+            || matches!(measure(&named), Measure::Percent);
+        if sized && ends {
+            return is_noun_phrase(of).then_some(named);
+        }
+    }
+    is_noun_phrase(all).then_some(joined)
+}
+
+/// Whether words can only name what is counted.
+fn is_noun_phrase(all: &[&str]) -> bool {
+    // 10 (A): the choice that it is.
+    if let [one] = all
+        && let Some(choice) = one.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'))
+        && let [b'A'..=b'E'] = choice.as_bytes()
+    {
+        return true;
+    }
+    let bare: Vec<String> = all.iter().map(|word| bare(word)).collect();
+    if let [one] = bare.as_slice()
+        && one == "times"
+    {
+        return true;
+    }
+    let last = bare.last().map_or("", String::as_str);
+    let square_root = bare
+        .windows(2)
+        .any(|pair| matches!(pair[0].as_str(), "square" | "cube" | "cubic") && pair[1].starts_with("root"));
+    !square_root && !TELLING_LAST.contains(&last) && bare.iter().all(|word| is_plain(word))
+}
+
+/// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
+fn bare(word: &str) -> String {
+    let word = word.to_lowercase();
+    let word = word.strip_suffix("(s)").unwrap_or(&word);
+    word.trim_matches(['(', ')', '.', '"', '\'', '’', ':'])
+        .replace(['\'', '’'], "")
+}
+
+fn is_plain(word: &str) -> bool {
+    !word.is_empty()
+        && word.split('-').all(|part| {
+            let spelled = part.len() > 2
+                && part.chars().all(|c| c.is_alphabetic() && c < '\u{250}')
+                && part.contains(['a', 'e', 'i', 'o', 'u'])
+                && Function::named(part).is_none();
+            SMALL.contains(&part)
+                || (spelled
+                    && !TELLING.contains(&part)
+                    && !NAMES.contains(&part)
+                    && !words::is_numeral(part))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> Option<String> {
+        layers(words).map(|layers| layers.join("|"))
+    }
+
+    #[test]
+    fn only_what_names_the_counted_is_left_unread() {
+        for words in [
+            "right triangles", "ways.", "students", "distinct integers", "student(s)", "one-way streets", "pairs of socks", "(A)",
+            "(approximately)", "negative numbers", "real roots", "times", "th", "th term",
+        ] {
+            let unread = words != "one-way streets";
+            assert_eq!(read(words).is_some(), unread, "{words}");
+        }
+        for words in [
+            "to 6", "and a half", "hundredths", "squared", "factorial", "x", "xy", "dxdy", "pi", "sin", "or more", "at least",
+            "below zero", "is wrong", "root", "square roots", "negative", "of ten", "dozens", "repeating", "二", "万", "mod", "",
+        ] {
+            assert!(read(words).is_none_or(|read| read.is_empty()), "{words}");
+        }
+    }
+
+    #[test]
+    fn scales_multiply_and_units_are_told_from_the_rest() {
+        assert_eq!(read("million people").as_deref(), Some("million|people"));
+        assert_eq!(read("hundred thousand dollars").as_deref(), Some("hundred|thousand|dollars"));
+        assert_eq!(read("dozen").as_deref(), Some("dozen"));
+        assert_eq!(read("liters of water").as_deref(), Some("liters"));
+        assert_eq!(read("percent of the students").as_deref(), Some("percent"));
+        assert_eq!(read("dollar bills").as_deref(), Some("dollar bills"));
+    }
+}
