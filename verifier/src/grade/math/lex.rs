@@ -162,6 +162,11 @@ impl<'a> Lexer<'a> {
             self.spaced = true;
             return;
         }
+        // 4! = 24 and 5!=120 are factorials, n != 5 and n!=5 are not.
+        if first == '!' && self.rest.starts_with('=') && (self.spaced || self.ends_name()) {
+            self.take(1);
+            return self.push(Kind::Command("ne"));
+        }
         let kind = match first {
             // What is set as mathematics is what all of an answer is.
             '$' => {
@@ -361,7 +366,14 @@ impl<'a> Lexer<'a> {
         let degrees = self.tokens.last().map(|token| token.kind) == Some(Kind::Command("circ"))
             || self.degree_group();
         let is_text = if capital {
-            !behind || degrees || (self.spaced && unit::is_capital(letter)) || letter == "L"
+            let added = matches!(
+                self.tokens.last().map(|token| token.kind),
+                Some(Kind::Char('+' | '-'))
+            );
+            !(behind || added)
+                || degrees
+                || (self.spaced && unit::is_capital(letter))
+                || letter == "L"
         } else {
             behind && unit::is_letter(letter)
         };
@@ -403,6 +415,11 @@ impl<'a> Lexer<'a> {
             last,
             Some(Kind::Digits(_) | Kind::Close | Kind::Command("pi" | "circ"))
         )
+    }
+
+    fn ends_name(&self) -> bool {
+        let last = self.tokens.last().map(|token| token.kind);
+        matches!(last, Some(Kind::Letter(_) | Kind::Command(_)))
     }
 
     /// Whether what comes next stands behind a value of any kind.

@@ -291,11 +291,6 @@ impl<'a> Parser<'a> {
             Kind::Command("ge") => Relation::GreaterOrEqual,
             Kind::Command("ne") => Relation::Unequal,
             Kind::Command("in") => Relation::In,
-            // A factorial's sign has been taken with what it stands behind.
-            Kind::Char('!') if self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('=')) => {
-                self.at += 1;
-                Relation::Unequal
-            }
             _ => return None,
         };
         self.at += 1;

@@ -9,30 +9,166 @@ use super::words;
 /// Longer phrases name nothing that is counted.
 const MAX_WORDS: usize = 12;
 
+/// Hundred thousand million: no number has more scales.
+const MAX_SCALES: usize = 3;
+
 /// Words that change a value, hedge it, or say more than what is counted.
-const TELLING: [&str; 117] = [
-    "or", "and", "nor", "to", "through", "until", "till", "between", "but", "also", "both", "either",
-    "neither", "less", "more", "fewer", "greater", "smaller", "larger", "least", "most", "than", "not", "no",
-    "none", "never", "half", "halves", "quarter", "quarters", "about", "around", "nearly", "almost",
-    "roughly", "squared", "cubed", "factorial", "dozen", "dozens", "score", "gross", "times", "plus",
-    "minus", "over", "under", "below", "above", "divided", "multiplied", "percent", "percentage",
-    "percentile", "mod", "modulo", "base", "remainder", "double", "twice", "triple", "thrice",
-    "opposite", "reciprocal", "inverse", "maybe", "perhaps", "possibly", "probably", "versus",
-    "instead", "rather", "actually", "if", "unless", "when", "where", "without", "except",
-    "excluding", "including", "exclusive", "is", "are", "was", "equals", "loss", "lost", "decrease",
-    "decreased", "decline", "deficit", "debt", "owed", "down", "south", "west", "southwest", "ago",
-    "before", "off", "discount", "short", "wrong", "incorrect", "false", "undefined", "impossible",
-    "unknown", "infinity", "power", "exponent", "choose", "repeating", "recurring", "repeated", "as",
+const TELLING: [&str; 134] = [
+    "or",
+    "and",
+    "nor",
+    "to",
+    "through",
+    "until",
+    "till",
+    "between",
+    "but",
+    "also",
+    "both",
+    "either",
+    "neither",
+    "less",
+    "more",
+    "fewer",
+    "greater",
+    "smaller",
+    "larger",
+    "least",
+    "most",
+    "than",
+    "not",
+    "no",
+    "none",
+    "never",
+    "half",
+    "halves",
+    "quarter",
+    "quarters",
+    "about",
+    "around",
+    "nearly",
+    "almost",
+    "roughly",
+    "squared",
+    "cubed",
+    "factorial",
+    "dozen",
+    "dozens",
+    "score",
+    "gross",
+    "times",
+    "plus",
+    "minus",
+    "over",
+    "under",
+    "below",
+    "above",
+    "divided",
+    "multiplied",
+    "percent",
+    "percentage",
+    "percentile",
+    "mod",
+    "modulo",
+    "base",
+    "remainder",
+    "double",
+    "twice",
+    "triple",
+    "thrice",
+    "opposite",
+    "reciprocal",
+    "inverse",
+    "maybe",
+    "perhaps",
+    "possibly",
+    "probably",
+    "versus",
+    "instead",
+    "rather",
+    "actually",
+    "if",
+    "unless",
+    "when",
+    "where",
+    "without",
+    "except",
+    "excluding",
+    "including",
+    "exclusive",
+    "is",
+    "are",
+    "was",
+    "equals",
+    "loss",
+    "lost",
+    "decrease",
+    "decreased",
+    "decline",
+    "deficit",
+    "debt",
+    "owed",
+    "down",
+    "south",
+    "west",
+    "southwest",
+    "ago",
+    "before",
+    "off",
+    "discount",
+    "short",
+    "wrong",
+    "incorrect",
+    "false",
+    "undefined",
+    "impossible",
+    "unknown",
+    "doubled",
+    "tripled",
+    "halved",
+    "quadrupled",
+    "negated",
+    "inverted",
+    "conjugate",
+    "complement",
+    "transpose",
+    "lakh",
+    "crore",
+    "grand",
+    "permille",
+    "basis",
+    "oder",
+    "und",
+    "bis",
+    "infinity",
+    "power",
+    "exponent",
+    "choose",
+    "repeating",
+    "recurring",
+    "repeated",
+    "as",
 ];
 
 /// Words that change a value where they end a phrase: 3 negative, but not 3 negative numbers.
 const TELLING_LAST: [&str; 11] = [
-    "negative", "imaginary", "left", "square", "cubic", "cube", "root", "counterclockwise", "anticlockwise", "south", "west",
+    "negative",
+    "imaginary",
+    "left",
+    "square",
+    "cubic",
+    "cube",
+    "root",
+    "counterclockwise",
+    "anticlockwise",
+    "south",
+    "west",
 ];
 
 /// Names of constants and variables that mathematics spells out.
 const NAMES: [&str; 12] = [
-    "pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "omega", "sigma", "phi", "sqrt", "infty",
+    "pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "omega", "sigma", "phi", "sqrt",
+    "infty",
 ];
 
 /// Short words that say nothing of a value.
@@ -50,6 +186,9 @@ pub(super) fn layers(words: &str) -> Option<Vec<String>> {
     while let [first, more @ ..] = rest.as_slice()
         && matches!(measure(first), Measure::Scale(_))
     {
+        if layers.len() == MAX_SCALES {
+            return None;
+        }
         layers.push((*first).to_owned());
         rest = more.to_vec();
     }
@@ -77,8 +216,10 @@ fn last(all: &[&str]) -> Option<String> {
             measure(&named),
             Measure::Unit(..) | Measure::Percent | Measure::Degrees | Measure::Generic
         );
-        let ends = matches!(of.first(), Some(&("of" | "for" | "from" | "in" | "away" | "apart")))
-            || unit.last().is_some_and(|word| word.ends_with('s'))
+        let ends = matches!(
+            of.first(),
+            Some(&("of" | "for" | "from" | "in" | "away" | "apart"))
+        ) || unit.last().is_some_and(|word| word.ends_with('s'))
             || matches!(measure(&named), Measure::Percent);
         if sized && ends {
             return is_noun_phrase(of).then_some(named);
@@ -91,7 +232,9 @@ fn last(all: &[&str]) -> Option<String> {
 fn is_noun_phrase(all: &[&str]) -> bool {
     // 10 (A): the choice that it is.
     if let [one] = all
-        && let Some(choice) = one.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'))
+        && let Some(choice) = one
+            .strip_prefix('(')
+            .and_then(|rest| rest.strip_suffix(')'))
         && let [b'A'..=b'E'] = choice.as_bytes()
     {
         return true;
@@ -103,10 +246,12 @@ fn is_noun_phrase(all: &[&str]) -> bool {
         return true;
     }
     let last = bare.last().map_or("", String::as_str);
-    let square_root = bare
-        .windows(2)
-        .any(|pair| matches!(pair[0].as_str(), "square" | "cube" | "cubic") && pair[1].starts_with("root"));
-    !square_root && !TELLING_LAST.contains(&last) && bare.iter().all(|word| is_plain(word))
+    let square_root = bare.windows(2).any(|pair| {
+        matches!(pair[0].as_str(), "square" | "cube" | "cubic") && pair[1].starts_with("root")
+    });
+    let ordinal = ["th", "st", "nd", "rd"].contains(&bare.first().map_or("", String::as_str));
+    let names = ordinal || bare.iter().any(|word| !SMALL.contains(&word.as_str()));
+    names && !square_root && !TELLING_LAST.contains(&last) && bare.iter().all(|word| is_plain(word))
 }
 
 /// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
@@ -143,15 +288,51 @@ mod tests {
     #[test]
     fn only_what_names_the_counted_is_left_unread() {
         for words in [
-            "right triangles", "ways.", "students", "distinct integers", "student(s)", "one-way streets", "pairs of socks", "(A)",
-            "(approximately)", "negative numbers", "real roots", "times", "th", "th term",
+            "right triangles",
+            "ways.",
+            "students",
+            "distinct integers",
+            "student(s)",
+            "one-way streets",
+            "pairs of socks",
+            "(A)",
+            "(approximately)",
+            "negative numbers",
+            "real roots",
+            "times",
+            "th",
+            "th term",
         ] {
             let unread = words != "one-way streets";
             assert_eq!(read(words).is_some(), unread, "{words}");
         }
         for words in [
-            "to 6", "and a half", "hundredths", "squared", "factorial", "x", "xy", "dxdy", "pi", "sin", "or more", "at least",
-            "below zero", "is wrong", "root", "square roots", "negative", "of ten", "dozens", "repeating", "二", "万", "mod", "",
+            "to 6",
+            "and a half",
+            "hundredths",
+            "squared",
+            "factorial",
+            "x",
+            "xy",
+            "dxdy",
+            "pi",
+            "sin",
+            "or more",
+            "at least",
+            "below zero",
+            "is wrong",
+            "for",
+            "of the",
+            "root",
+            "square roots",
+            "negative",
+            "of ten",
+            "dozens",
+            "repeating",
+            "二",
+            "万",
+            "mod",
+            "",
         ] {
             assert!(read(words).is_none_or(|read| read.is_empty()), "{words}");
         }
@@ -160,7 +341,10 @@ mod tests {
     #[test]
     fn scales_multiply_and_units_are_told_from_the_rest() {
         assert_eq!(read("million people").as_deref(), Some("million|people"));
-        assert_eq!(read("hundred thousand dollars").as_deref(), Some("hundred|thousand|dollars"));
+        assert_eq!(
+            read("hundred thousand dollars").as_deref(),
+            Some("hundred|thousand|dollars")
+        );
         assert_eq!(read("dozen").as_deref(), Some("dozen"));
         assert_eq!(read("liters of water").as_deref(), Some("liters"));
         assert_eq!(read("percent of the students").as_deref(), Some("percent"));

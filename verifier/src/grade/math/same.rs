@@ -369,9 +369,7 @@ fn apart(one: &Measure, other: &Measure) -> bool {
     };
     let (a, b) = (kind(one), kind(other));
     // 50 °F may be written 50°.
-    let warm = |one: &Measure, other: &Measure| {
-        matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature())
-    };
+    let warm = |one: &Measure, other: &Measure| matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature());
     // "units" may be any unit, or any word for what is counted.
     let any = |one, other| one == 4 && matches!(other, 0 | 3);
     a != b && !any(a, b) && !any(b, a) && !warm(one, other) && !warm(other, one)

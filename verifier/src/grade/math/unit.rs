@@ -23,6 +23,9 @@ pub(super) enum Measure {
     Words,
 }
 
+/// Units of more words are not read: what they come to would grow with each.
+const MAX_UNITS: usize = 12;
+
 /// Powers of length, time, mass, money and temperature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Dimension {
@@ -73,16 +76,13 @@ pub(super) fn is_letter(word: &str) -> bool {
     matches!(word, "m" | "s" | "g" | "h" | "l" | "L")
 }
 
-/// Whether a capital letter in `\text`, behind a space, is a unit: amperes, volts, watts, newtons, joules, kelvins.
+/// Whether a capital letter in `\text`, behind a space, is a unit: amperes, volts, watts, newtons, joules. 3 K may be thousands.
 pub(super) fn is_capital(word: &str) -> bool {
-    matches!(word, "A" | "V" | "W" | "N" | "J" | "K")
+    matches!(word, "A" | "V" | "W" | "N" | "J")
 }
 
 /// What the words behind a number say.
 pub(super) fn measure(words: &str) -> Measure {
-    if words.trim() == "K" {
-        return known("kelvin").unwrap_or(Measure::Words);
-    }
     if is_capital(words.trim()) {
         return named(words.trim().chars().next());
     }
@@ -128,8 +128,14 @@ fn known(words: &str) -> Option<Measure> {
     let mut dimension = Dimension::default();
     let mut generic = false;
     let (mut below, mut next_power, mut any) = (false, 1, false);
-    let spread = words.replace('/', " per ");
+    let spread = words
+        .replace('/', " per ")
+        .replace('²', "^2")
+        .replace('³', "^3");
     let all: Vec<&str> = spread.split_whitespace().collect();
+    if all.len() > MAX_UNITS {
+        return None;
+    }
     for (place, word) in all.iter().enumerate() {
         let word = word.trim_matches(|c: char| matches!(c, '.' | ',' | '(' | ')'));
         let (word, power) = match word.split_once('^') {
@@ -246,6 +252,9 @@ fn base(word: &str) -> Option<(BigRational, Dimension)> {
     Some(match word {
         "m" | "meter" | "metre" => (of(1, 1), length),
         "km" | "kilometer" | "kilometre" => (of(1000, 1), length),
+        "decimeter" | "decimetre" => (of(1, 10), length),
+        "micrometer" | "micrometre" => (of(1, 1_000_000), length),
+        "nanometer" | "nanometre" => (of(1, 1_000_000_000), length),
         "cm" | "centimeter" | "centimetre" => (of(1, 100), length),
         "mm" | "millimeter" | "millimetre" => (of(1, 1000), length),
         "inch" | "in" => (of(254, 10_000), length),
@@ -264,7 +273,12 @@ fn base(word: &str) -> Option<(BigRational, Dimension)> {
         "h" | "hr" | "hour" => (of(3600, 1), time),
         "day" => (of(86_400, 1), time),
         "week" => (of(604_800, 1), time),
-        // A month and a year have no one length.
+        // Months and years have no one length, but years are of twelve months.
+        "month" => (of(1, 1), own('M')),
+        "year" => (of(12, 1), own('M')),
+        "decade" => (of(120, 1), own('M')),
+        "century" => (of(1200, 1), own('M')),
+        "millisecond" => (of(1, 1000), time),
         "g" | "gm" | "gram" => (of(1, 1000), mass),
         "kg" | "kilogram" => (of(1, 1), mass),
         "mg" | "milligram" => (of(1, 1_000_000), mass),
@@ -274,6 +288,9 @@ fn base(word: &str) -> Option<(BigRational, Dimension)> {
         "l" | "liter" | "litre" => (of(1, 1000), volume),
         "ml" | "milliliter" | "millilitre" => (of(1, 1_000_000), volume),
         "gallon" | "gal" => (of(231 * 16_387_064, 1_000_000_000_000), volume),
+        "quart" => (of(231 * 16_387_064, 4_000_000_000_000), volume),
+        "pint" => (of(231 * 16_387_064, 8_000_000_000_000), volume),
+        "cup" => (of(231 * 16_387_064, 16_000_000_000_000), volume),
         "dollar" | "usd" => (of(1, 1), money('$')),
         "cent" => (of(1, 100), money('$')),
         "euro" | "eur" => (of(1, 1), money('€')),
@@ -305,6 +322,7 @@ fn singular(word: &str) -> String {
     match word.as_str() {
         "feet" => "foot".into(),
         "inches" => "inch".into(),
+        "centuries" => "century".into(),
         "gallons" => "gallon".into(),
         "lbs" => "lb".into(),
         "hrs" => "hr".into(),

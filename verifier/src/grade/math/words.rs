@@ -46,12 +46,40 @@ const NUMBERS: [&str; 20] = [
 ];
 /// What numbers and their parts are called besides.
 const ORDINALS: [&str; 30] = [
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-    "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
-    "eighteenth", "nineteenth", "twentieth", "thirtieth", "fortieth", "fiftieth", "sixtieth",
-    "seventieth", "eightieth", "ninetieth", "hundredth", "thousandth", "millionth",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+    "thirtieth",
+    "fortieth",
+    "fiftieth",
+    "sixtieth",
+    "seventieth",
+    "eightieth",
+    "ninetieth",
+    "hundredth",
+    "thousandth",
+    "millionth",
 ];
-const SCALES: [&str; 6] = ["ten", "hundred", "thousand", "million", "billion", "trillion"];
+const SCALES: [&str; 6] = [
+    "ten", "hundred", "thousand", "million", "billion", "trillion",
+];
 
 /// What words say.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,7 +192,9 @@ fn cardinal(parts: &[&str]) -> Option<u32> {
 pub(super) fn is_numeral(word: &str) -> bool {
     let one = word.strip_suffix('s').unwrap_or(word);
     let parts: [&[&str]; 4] = [&NUMBERS, &TENS, &SCALES, &ORDINALS];
-    parts.iter().any(|names| names.contains(&one) || names.contains(&word))
+    parts
+        .iter()
+        .any(|names| names.contains(&one) || names.contains(&word))
         || MONTHS.contains(&word)
 }
 

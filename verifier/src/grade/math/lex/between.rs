@@ -75,14 +75,28 @@ mod tests {
     #[test]
     fn text_between_values_is_parted_at_whole_words() {
         assert_eq!(pieces("or 5"), Some(vec![Separator("or"), Formula("5")]));
-        assert_eq!(pieces("or five"), Some(vec![Separator("or"), Words("five")]));
+        assert_eq!(
+            pieces("or five"),
+            Some(vec![Separator("or"), Words("five")])
+        );
         assert_eq!(
             pieces(", 5, and 6"),
-            Some(vec![Comma, Formula("5"), Comma, Separator("and"), Formula("6")])
+            Some(vec![
+                Comma,
+                Formula("5"),
+                Comma,
+                Separator("and"),
+                Formula("6")
+            ])
         );
         assert_eq!(
             pieces("cm or 5 mm"),
-            Some(vec![Words("cm"), Separator("or"), Formula("5"), Words("mm")])
+            Some(vec![
+                Words("cm"),
+                Separator("or"),
+                Formula("5"),
+                Words("mm")
+            ])
         );
         for whole in ["and", ", or", "oranges", "sand", "to 6", ""] {
             assert_eq!(pieces(whole), None, "{whole}");

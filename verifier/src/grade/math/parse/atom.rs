@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
     fn postfix(&mut self, mut expr: Expr) -> Option<Expr> {
         loop {
             match self.peek() {
-                Some(Kind::Char('!')) if !self.is_unequal(&expr) => {
+                Some(Kind::Char('!')) => {
                     self.at += 1;
                     expr = Expr::Call(Function::Factorial, vec![expr]);
                 }
@@ -118,17 +118,16 @@ impl<'a> Parser<'a> {
                     self.at += 1;
                     expr = self.subscript(expr)?;
                 }
+                Some(Kind::Letter(scale @ ('C' | 'F'))) if self.at + 1 == self.tokens.len() => {
+                    let Expr::Degrees(inner) = expr else {
+                        return Some(expr);
+                    };
+                    self.at += 1;
+                    return Some(Expr::Quantity(inner, format!("degrees {scale}")));
+                }
                 _ => return Some(expr),
             }
         }
-    }
-
-    /// Whether `!=` follows as one sign: unspaced, behind a space or a name. 4! = 24 and 5!=120 are factorials.
-    fn is_unequal(&self, expr: &Expr) -> bool {
-        let equals = self
-            .peek_at(1)
-            .is_some_and(|token| token.kind == Kind::Char('=') && !token.spaced);
-        equals && (self.spaced() || matches!(expr, Expr::Symbol(_) | Expr::Constant(_)))
     }
 
     /// `\circ` or `{\circ}`.
@@ -146,16 +145,8 @@ impl<'a> Parser<'a> {
     /// A base behind digits, an index behind a name.
     fn subscript(&mut self, expr: Expr) -> Option<Expr> {
         let start = self.at;
-        if matches!(expr, Expr::Symbol(_)) && self.text_argument() {
-            // x_{\text{max}}
-        } else if matches!(expr, Expr::Symbol(_)) {
-            self.argument()?;
-        }
-        let index = if matches!(expr, Expr::Symbol(_)) {
-            None
-        } else {
-            self.argument()
-        };
+        let named = matches!(expr, Expr::Symbol(_)) && self.text_argument();
+        let index = if named { None } else { Some(self.argument()?) };
         match expr {
             Expr::Symbol(name) => {
                 let mut index = String::new();
@@ -189,8 +180,7 @@ impl<'a> Parser<'a> {
             Some(Kind::Command(name)) => Function::named(name).is_some(),
             _ => false,
         };
-        let closed = braced == 0
-            || self.peek_at(2).map(|token| token.kind) == Some(Kind::Close);
+        let closed = braced == 0 || self.peek_at(2).map(|token| token.kind) == Some(Kind::Close);
         if named && closed {
             self.at += 1 + 2 * braced;
         }

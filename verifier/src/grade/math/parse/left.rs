@@ -74,8 +74,15 @@ impl Parser<'_> {
                 )
             ) || matches!(parser.peek(), Some(Kind::Text(text)) if super::is_separator(text))
         };
+        // A letter behind it may be another choice.
+        let value = self.at;
         if ends(self) || (self.combined().is_some() && ends(self)) {
-            return Some(Expr::Words(text.to_owned()));
+            let hedged = self.tokens[value..self.at]
+                .iter()
+                .any(|token| matches!(token.kind, Kind::Letter('A'..='E') | Kind::Text(_)));
+            if !hedged {
+                return Some(Expr::Words(text.to_owned()));
+            }
         }
         self.at = start;
         None
@@ -87,7 +94,9 @@ impl Parser<'_> {
         let left = match self.peek()? {
             Kind::Text(text) => {
                 self.at += 1;
-                let name = text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
+                let name = text
+                    .chars()
+                    .all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
                 name.then(|| Expr::Symbol(text.to_owned()))
             }
             Kind::Letter(letter) => {
@@ -160,7 +169,12 @@ impl Parser<'_> {
         };
         self.at += 1;
         if self.eat(Kind::Command("in")) && !self.eat(Kind::Command("Reals")) {
-            let reals = [Kind::Command("mathbb"), Kind::Open, Kind::Letter('R'), Kind::Close];
+            let reals = [
+                Kind::Command("mathbb"),
+                Kind::Open,
+                Kind::Letter('R'),
+                Kind::Close,
+            ];
             if !reals.into_iter().all(|kind| self.eat(kind)) {
                 return None;
             }
@@ -180,7 +194,6 @@ impl Parser<'_> {
         let between = relations
             .iter()
             .all(|relation| !matches!(relation, Relation::Equal | Relation::In));
-        (named && between && self.eat(Kind::SetClose))
-            .then_some(Expr::Relation(parts, relations))
+        (named && between && self.eat(Kind::SetClose)).then_some(Expr::Relation(parts, relations))
     }
 }

@@ -34,9 +34,11 @@ impl Parser<'_> {
             }
         }
         let layers = phrase::layers(&words)?;
-        Some(layers.into_iter().fold(term, |inner, layer| {
-            Expr::Quantity(Box::new(inner), layer)
-        }))
+        Some(
+            layers
+                .into_iter()
+                .fold(term, |inner, layer| Expr::Quantity(Box::new(inner), layer)),
+        )
     }
 
     fn words_behind(&mut self) -> String {
