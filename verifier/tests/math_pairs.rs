@@ -106,6 +106,17 @@ fn hostile_answers_end_and_equal_nothing_else() {
         format!("{}1", "1+".repeat(900)),
         format!("(x+1)^{{{}}}", "9".repeat(50)),
         r"\sqrt{98765432109876543210987654321}".to_owned(),
+        format!(r"7\text{{{}}}", " mile^9".repeat(500)),
+        format!(r"7\text{{{}}}", " million".repeat(500)),
+        format!(r"7\text{{{}}}", " apples".repeat(500)),
+        r"7\text{ or 8}".repeat(290),
+        r"\{x|".repeat(800),
+        "f(".repeat(1000),
+        r"\text{(A)}(".repeat(300),
+        r"7\text{ hours }".repeat(250),
+        r"7^{\text{th}}".repeat(300),
+        "3e9".repeat(1000),
+        r"\begin{cases}".repeat(250),
     ] {
         for right in [
             "1",
