@@ -9,7 +9,7 @@
 //!
 //! What counts as the same answer, and why, is written down in `verifier/docs/math-policy.md`.
 //!
-//! Every step is linear in a text of bounded length, no number is computed beyond a fixed size, and what functions and roots cost is counted: an answer cannot
+//! Reading is linear in a text of bounded length, no number is computed beyond a fixed size, and whatever a comparison does is taken from one meter: an answer cannot
 //! cost more than a fixed number of operations, and a verdict depends on the two answers alone.
 
 mod complex;
@@ -18,13 +18,18 @@ mod exact;
 mod extract;
 mod finished;
 mod lex;
+mod meter;
 mod modular;
+mod named;
 mod numeric;
 mod parse;
 mod phrase;
+mod prime;
+mod quantity;
 mod reals;
 mod same;
 mod seed;
+mod signs;
 mod strict;
 mod syntax;
 mod unit;

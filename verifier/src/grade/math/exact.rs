@@ -6,6 +6,7 @@ use num_bigint::{BigInt, BigUint, Sign};
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
+use super::meter::{Meter, arithmetic, words};
 use super::syntax::{Expr, Function};
 
 /// No number of more bits is computed.
@@ -14,11 +15,17 @@ const MAX_BITS: u64 = 8192;
 const MAX_FACTORIAL: u32 = 512;
 
 /// The rational number that `expr` is, where that can be computed within bounds.
-pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
+pub(super) fn rational(expr: &Expr, meter: &Meter) -> Option<BigRational> {
+    meter.spend(4)?;
+    let rational = |expr: &Expr| rational(expr, meter);
     let value = match expr {
-        Expr::Number(number) => number.clone(),
+        Expr::Number(number) => {
+            meter.spend(words(number.numer()) / 8)?;
+            number.clone()
+        }
         Expr::Mixed(whole, fraction) => {
             let fraction = rational(fraction)?;
+            meter.spend(arithmetic(&fraction, &fraction) + whole.bits() / 64)?;
             let above = BigInt::from(whole.clone()) * fraction.denom() + fraction.numer();
             BigRational::new_raw(above, fraction.denom().clone())
         }
@@ -27,6 +34,7 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
             let mut sum = BigRational::zero();
             for term in terms {
                 let term = rational(term)?;
+                meter.spend(arithmetic(&sum, &term))?;
                 let above = sum.numer() * term.denom() + term.numer() * sum.denom();
                 sum = bounded(reduced(above, sum.denom() * term.denom()))?;
             }
@@ -36,6 +44,7 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
             let mut product = BigRational::one();
             for factor in factors {
                 let factor = rational(factor)?;
+                meter.spend(arithmetic(&product, &factor))?;
                 let above = product.numer() * factor.numer();
                 product = bounded(reduced(above, product.denom() * factor.denom()))?;
             }
@@ -47,21 +56,25 @@ pub(super) fn rational(expr: &Expr) -> Option<BigRational> {
                 return None;
             }
             let (below, above) = (below.recip(), rational(above)?);
+            meter.spend(arithmetic(&above, &below))?;
             reduced(above.numer() * below.numer(), above.denom() * below.denom())
         }
-        Expr::Power(base, power) => return self::power(&rational(base)?, &rational(power)?),
+        Expr::Power(base, power) => {
+            return self::power(&rational(base)?, &rational(power)?, meter);
+        }
         Expr::Root(index, radicand) => {
             let index = rational(index)?;
             if !index.is_positive() {
                 return None;
             }
-            return power(&rational(radicand)?, &index.recip());
+            return power(&rational(radicand)?, &index.recip(), meter);
         }
         Expr::Percent(inner) => {
             let inner = rational(inner)?;
+            meter.spend(arithmetic(&inner, &inner))?;
             reduced(inner.numer().clone(), inner.denom() * 100u32)
         }
-        Expr::Call(function, arguments) => return call(*function, arguments),
+        Expr::Call(function, arguments) => return call(*function, arguments, meter),
         _ => return None,
     };
     bounded(value)
@@ -102,13 +115,27 @@ fn bounded(value: BigRational) -> Option<BigRational> {
     (value.numer().bits() <= MAX_BITS && value.denom().bits() <= MAX_BITS).then_some(value)
 }
 
-fn call(function: Function, arguments: &[Expr]) -> Option<BigRational> {
-    let values: Vec<BigRational> = arguments.iter().map(rational).collect::<Option<_>>()?;
+fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<BigRational> {
+    let mut values = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        values.push(rational(argument, meter)?);
+    }
     let whole = |value: &BigRational| value.is_integer().then(|| value.to_integer());
+    let limbs: u64 = values
+        .iter()
+        .map(|value| words(value.numer()) + words(value.denom()))
+        .sum();
+    meter.spend(4 + limbs * limbs / 8)?;
     let of_integers = |join: fn(&BigInt, &BigInt) -> BigInt| {
         let mut joined = whole(&values[0])?;
         for value in &values[1..] {
-            joined = join(&joined, &whole(value)?);
+            let value = whole(value)?;
+            let limbs = words(&joined) + words(&value);
+            meter.spend(8 + limbs * limbs)?;
+            joined = join(&joined, &value);
+            if joined.bits() > MAX_BITS {
+                return None;
+            }
         }
         bounded(BigRational::from_integer(joined))
     };
@@ -116,14 +143,19 @@ fn call(function: Function, arguments: &[Expr]) -> Option<BigRational> {
         Function::Abs => Some(values[0].abs()),
         Function::Floor => Some(values[0].floor()),
         Function::Ceiling => Some(values[0].ceil()),
-        Function::Min => values.into_iter().min(),
-        Function::Max => values.into_iter().max(),
+        Function::Min => values
+            .into_iter()
+            .reduce(|a, b| if below(&b, &a) { b } else { a }),
+        Function::Max => values
+            .into_iter()
+            .reduce(|a, b| if below(&a, &b) { b } else { a }),
         Function::Gcd => of_integers(gcd),
         Function::Lcm => of_integers(lcm),
         Function::Factorial => {
             let n = whole(&values[0])?
                 .to_u32()
                 .filter(|n| *n <= MAX_FACTORIAL)?;
+            meter.spend(u64::from(n) * 8)?;
             let product = (1..=n).fold(BigUint::one(), |product, k| product * k);
             bounded(BigRational::from_integer(product.into()))
         }
@@ -133,6 +165,7 @@ fn call(function: Function, arguments: &[Expr]) -> Option<BigRational> {
             if k > n {
                 return Some(BigRational::zero());
             }
+            meter.spend(u64::from(k.min(n - k)) * 24)?;
             let mut binomial = BigUint::one();
             for step in 0..k.min(n - k) {
                 binomial = binomial * (n - step) / (step + 1);
@@ -143,8 +176,13 @@ fn call(function: Function, arguments: &[Expr]) -> Option<BigRational> {
     }
 }
 
+/// Whether a is less than b.
+pub(super) fn below(a: &BigRational, b: &BigRational) -> bool {
+    a.numer() * b.denom() < b.numer() * a.denom()
+}
+
 /// `base^exponent`, where it is rational and not too large.
-fn power(base: &BigRational, exponent: &BigRational) -> Option<BigRational> {
+fn power(base: &BigRational, exponent: &BigRational, meter: &Meter) -> Option<BigRational> {
     let index = exponent.denom().to_u32().filter(|index| *index <= 64)?;
     let exponent = exponent.numer();
     if base.is_zero() {
@@ -153,6 +191,8 @@ fn power(base: &BigRational, exponent: &BigRational) -> Option<BigRational> {
     let base = if index == 1 {
         base.clone()
     } else {
+        let limbs = words(base.numer()) + words(base.denom());
+        meter.spend(40 + limbs * limbs * u64::from(index.ilog2() + 1))?;
         root(base, index)?
     };
     let times = exponent.abs().to_u32()?;
@@ -161,6 +201,8 @@ fn power(base: &BigRational, exponent: &BigRational) -> Option<BigRational> {
     if bits > 1 && bits.saturating_mul(u64::from(times)) > MAX_BITS {
         return None;
     }
+    let limbs = bits.saturating_mul(u64::from(times)).min(MAX_BITS) / 64;
+    meter.spend(8 + limbs * limbs / 8)?;
     let times = if bits <= 1 { times % 2 + 2 } else { times };
     // Powers of what has no common factor have none.
     let power = BigRational::new_raw(base.numer().pow(times), base.denom().pow(times));

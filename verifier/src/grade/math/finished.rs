@@ -7,10 +7,18 @@ use num_traits::One as _;
 
 use super::Rule;
 use super::exact::rational;
+use super::meter::Meter;
+use super::signs::variants;
 use super::syntax::{Expr, Function, Relation};
 
 /// Whether `given`, which equals `right` by a rule, is worked out as far as `right` is.
-pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr) -> bool {
+pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr, meter: &Meter) -> bool {
+    // Each of the values that ± stands for is looked at.
+    let (Some(right), Some(given)) = (variants(right, meter), variants(given, meter)) else {
+        return false;
+    };
+    let (right, given): (&Expr, &Expr) = (&right, &given);
+    let undone = |expr: &Expr| undone(expr, meter);
     match rule {
         Rule::Base | Rule::Text => return true,
         // x = 27 + 45 is no more done than 27 + 45.
@@ -39,14 +47,14 @@ pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr) -> bool {
             .iter()
             .flatten()
             .zip(b.iter().flatten())
-            .all(|(a, b)| finished(rule, a, b)),
+            .all(|(a, b)| finished(rule, a, b, meter)),
         _ => {
             let (right, given) = (bare(right), bare(given));
             // An angle may be in radians instead of degrees.
             let radians = rule == Rule::Unit && undone(given) == 0;
             if is_written(right) && !radians {
                 return is_written(given)
-                    && (is_whole_quotient(right) || !is_whole_quotient(given));
+                    && (is_whole_quotient(right, meter) || !is_whole_quotient(given, meter));
             }
             undone(given) <= undone(right)
                 && (!is_polynomial(right)
@@ -107,12 +115,15 @@ fn is_ten(expr: &Expr) -> bool {
 }
 
 /// 12/4 and 12:4, which are 3.
-fn is_whole_quotient(expr: &Expr) -> bool {
+fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
     match expr {
-        Expr::Negative(inner) => is_whole_quotient(inner),
-        Expr::Quotient(..) => rational(expr).is_some_and(|value| value.is_integer()),
+        Expr::Negative(inner) => is_whole_quotient(inner, meter),
+        Expr::Quotient(..) => rational(expr, meter).is_some_and(|value| value.is_integer()),
         Expr::Ratio(parts) => match parts.as_slice() {
-            [a, b] => is_whole_quotient(&Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()))),
+            [a, b] => is_whole_quotient(
+                &Expr::Quotient(Box::new(a.clone()), Box::new(b.clone())),
+                meter,
+            ),
             _ => false,
         },
         _ => false,
@@ -120,7 +131,9 @@ fn is_whole_quotient(expr: &Expr) -> bool {
 }
 
 /// Sums, products and functions of numbers that could be one number.
-fn undone(expr: &Expr) -> usize {
+fn undone(expr: &Expr, meter: &Meter) -> usize {
+    let undone = |expr: &Expr| undone(expr, meter);
+    let rational = |expr: &Expr| rational(expr, meter);
     let below = |parts: &[Expr]| parts.iter().map(undone).sum::<usize>();
     let several = |parts: &[Expr]| {
         let numbers = parts

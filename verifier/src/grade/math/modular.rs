@@ -1,125 +1,120 @@
-//! Exact identity by chance: both sides are computed modulo a prime of 61 bits at random points.
+//! Exact identity by chance: both sides are computed modulo primes of 61 bits at random points.
 //!
 //! Numbers, sums, products, quotients, integer powers however large, and square roots of numbers are computed without rounding; π and e are points like variables,
-//! since no answer's identity rests on a relation between them. Two different expressions agree at a point with a chance of about their degree over 2⁶¹ (Schwartz 1980,
-//! Zippel 1979).
+//! since no answer's identity rests on a relation between them. Two different expressions agree at a point with a chance of about their degree over 2⁶⁰ (Schwartz 1980,
+//! Zippel 1979). The prime p leaves 3 modulo 4, and what is computed with are a + bi: in that field of p² elements every number has a root.
 
 use std::collections::HashMap;
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, BigUint};
 use num_integer::Integer as _;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
 use super::exact::rational;
+use super::meter::{Meter, words};
+use super::prime::Prime;
 use super::seed::mix;
 use super::syntax::{Constant, Expr, Function};
 
-/// Largest primes below 2⁶¹ that leave 1 modulo 4, so that −1 has a root, which stands for i.
-pub(super) const PRIMES: [u64; 16] = [
-    2_305_843_009_213_693_921,
-    2_305_843_009_213_693_693,
-    2_305_843_009_213_693_669,
-    2_305_843_009_213_693_613,
-    2_305_843_009_213_693_561,
-    2_305_843_009_213_693_549,
-    2_305_843_009_213_693_421,
-    2_305_843_009_213_693_373,
-    2_305_843_009_213_693_277,
-    2_305_843_009_213_693_193,
-    2_305_843_009_213_693_153,
-    2_305_843_009_213_693_133,
-    2_305_843_009_213_693_109,
-    2_305_843_009_213_693_093,
-    2_305_843_009_213_693_013,
-    2_305_843_009_213_692_937,
-];
 /// Factorials of larger numbers are not computed.
 const MAX_FACTORIAL: u64 = 4096;
 /// Radicands are factored by primes up to here.
 const MAX_FACTOR: u64 = 1 << 12;
 
+/// a + bi.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Element {
+    re: u64,
+    im: u64,
+}
+
 /// A field, and the values that names have in it.
 pub(super) struct Field {
-    p: u64,
+    prime: Prime,
     seed: u64,
-    names: HashMap<String, u64>,
-    /// The chosen root of −1 and of each prime.
-    roots: HashMap<u64, Option<u64>>,
+    names: HashMap<String, Element>,
+    /// The chosen roots of whole numbers that were asked for, where they were found.
+    roots: HashMap<BigUint, Option<Element>>,
 }
 
 /// Why there is no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It holds something that is not computed here.
+    /// It holds something that is not computed here, or what may be computed is.
     Unknown,
-    /// A division by zero at this point, or a root that this field does not have: another one may.
+    /// A division by zero at this point: another one may have a value.
     Point,
 }
 
 impl Field {
-    /// Point `number` of the field with this prime of [`PRIMES`].
-    pub(super) fn new(seed: u64, prime: usize, number: u64) -> Self {
+    /// Field `number` of a seed.
+    pub(super) fn new(seed: u64, number: u64) -> Self {
+        let seed = mix(seed ^ mix(number));
         Self {
-            p: PRIMES[prime % PRIMES.len()],
-            seed: mix(seed ^ mix(number)),
+            prime: Prime::of(seed),
+            seed,
             names: HashMap::new(),
             roots: HashMap::new(),
         }
     }
 
     /// The value of `expr`.
-    pub(super) fn value(&mut self, expr: &Expr) -> Result<u64, Missing> {
+    pub(super) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
+        meter.spend(4).ok_or(Missing::Unknown)?;
         match expr {
-            Expr::Number(number) => self.of_rational(number),
-            Expr::Mixed(..) | Expr::Percent(_) => {
-                let value = rational(expr).ok_or(Missing::Unknown)?;
-                self.of_rational(&value)
-            }
+            Expr::Number(number) => self.of_rational(number, meter),
+            Expr::Mixed(..) | Expr::Percent(_) => self.computed(expr, meter),
             Expr::Symbol(name) => Ok(self.named(name)),
             Expr::Constant(Constant::Pi) => Ok(self.named("\\pi")),
             Expr::Constant(Constant::E) => Ok(self.named("\\e")),
-            Expr::Constant(Constant::I) => self.root_of_prime(self.p - 1),
+            Expr::Constant(Constant::I) => Ok(Element {
+                re: 0,
+                im: self.prime.one,
+            }),
             Expr::Constant(Constant::Infinity) => Err(Missing::Unknown),
             Expr::Negative(inner) => {
-                let inner = self.value(inner)?;
+                let inner = self.value(inner, meter)?;
                 Ok(self.minus(inner))
             }
             Expr::Sum(terms) => {
-                let mut sum = 0;
+                let mut sum = self.real(0);
                 for term in terms {
-                    let term = self.value(term)?;
+                    let term = self.value(term, meter)?;
                     sum = self.plus(sum, term);
                 }
                 Ok(sum)
             }
             Expr::Product(factors) => {
-                let mut product = 1;
+                let mut product = self.real(self.prime.one);
                 for factor in factors {
-                    let factor = self.value(factor)?;
+                    let factor = self.value(factor, meter)?;
                     product = self.times(product, factor);
                 }
                 Ok(product)
             }
             Expr::Quotient(above, below) => {
-                let (above, below) = (self.value(above)?, self.value(below)?);
-                Ok(self.times(above, self.inverse(below)?))
+                let (above, below) = (self.value(above, meter)?, self.value(below, meter)?);
+                Ok(self.times(above, self.inverse(below, meter)?))
             }
-            Expr::Power(base, power) => self.power(base, power),
+            Expr::Power(base, power) => self.power(base, power, meter),
             Expr::Root(index, radicand) => {
-                if rational(index) != Some(BigRational::from_integer(2.into())) {
+                if rational(index, meter) != Some(BigRational::from_integer(2.into())) {
                     return Err(Missing::Unknown);
                 }
-                self.square_root(radicand)
+                self.square_root(radicand, meter)
             }
             Expr::Call(Function::Factorial, arguments) => {
-                let n =
-                    rational(&arguments[0]).and_then(|n| n.is_integer().then(|| n.to_integer()));
+                let n = rational(&arguments[0], meter)
+                    .and_then(|n| n.is_integer().then(|| n.to_integer()));
                 let n = n
                     .and_then(|n| n.to_u64())
-                    .filter(|n| *n <= MAX_FACTORIAL)
+                    .filter(|n| *n <= MAX_FACTORIAL && meter.spend(*n).is_some())
                     .ok_or(Missing::Unknown)?;
-                Ok((2..=n).fold(1, |product, k| self.times(product, k)))
+                let prime = self.prime;
+                Ok(self.real((2..=n).fold(prime.one, |product, k| {
+                    prime.times(product, prime.of_u64(k))
+                })))
             }
             Expr::Call(
                 Function::Binomial
@@ -131,167 +126,180 @@ impl Field {
                 | Function::Min
                 | Function::Max,
                 _,
-            ) => {
-                let value = rational(expr).ok_or(Missing::Unknown)?;
-                self.of_rational(&value)
-            }
+            ) => self.computed(expr, meter),
             _ => Err(Missing::Unknown),
         }
     }
 
-    fn named(&mut self, name: &str) -> u64 {
-        let (p, seed) = (self.p, self.seed);
-        *self.names.entry(name.to_owned()).or_insert_with(|| {
-            let hash = name
-                .bytes()
-                .fold(seed, |hash, byte| mix(hash ^ u64::from(byte)));
-            hash % (p - 2) + 2
-        })
+    fn computed(&self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
+        let value = rational(expr, meter).ok_or(Missing::Unknown)?;
+        self.of_rational(&value, meter)
     }
 
-    fn of_integer(&self, value: &BigInt) -> u64 {
-        let reduced = value.mod_floor(&BigInt::from(self.p));
-        reduced.to_u64().unwrap_or(0)
+    fn named(&mut self, name: &str) -> Element {
+        if let Some(value) = self.names.get(name) {
+            return *value;
+        }
+        let hash = name
+            .bytes()
+            .fold(self.seed, |hash, byte| mix(hash ^ u64::from(byte)));
+        let value = self.real(hash % (self.prime.p - 2) + 2);
+        self.names.insert(name.to_owned(), value);
+        value
     }
 
-    fn of_rational(&self, value: &BigRational) -> Result<u64, Missing> {
-        let below = self.inverse(self.of_integer(value.denom()))?;
-        Ok(self.times(self.of_integer(value.numer()), below))
+    fn of_rational(&self, value: &BigRational, meter: &Meter) -> Result<Element, Missing> {
+        let limbs = words(value.numer()) + words(value.denom());
+        meter.spend(4 * limbs).ok_or(Missing::Unknown)?;
+        let above = self.prime.of_integer(value.numer());
+        if value.denom().is_one() {
+            return Ok(self.real(above));
+        }
+        let below = self.real(self.prime.of_integer(value.denom()));
+        Ok(self.times(self.real(above), self.inverse(below, meter)?))
     }
 
-    fn power(&mut self, base: &Expr, power: &Expr) -> Result<u64, Missing> {
-        let power = rational(power).ok_or(Missing::Unknown)?;
+    fn power(&mut self, base: &Expr, power: &Expr, meter: &Meter) -> Result<Element, Missing> {
+        let power = rational(power, meter).ok_or(Missing::Unknown)?;
         // e^x of rational x: powers of one point only where x is an integer.
-        if power.is_integer() {
-            let base = self.value(base)?;
-            let order = BigInt::from(self.p - 1);
-            let reduced = power.to_integer().mod_floor(&order).to_u64().unwrap_or(0);
-            if base == 0 {
-                return if power.is_positive() {
-                    Ok(0)
-                } else {
-                    Err(Missing::Point)
-                };
-            }
-            return Ok(self.raise(base, reduced));
+        let base = if power.is_integer() {
+            self.value(base, meter)?
+        } else if *power.denom() == BigInt::from(2) {
+            self.square_root(base, meter)?
+        } else {
+            return Err(Missing::Unknown);
+        };
+        if base == self.real(0) {
+            return if power.is_positive() {
+                Ok(base)
+            } else {
+                Err(Missing::Point)
+            };
         }
-        if *power.denom() == BigInt::from(2) {
-            let root = self.square_root(base)?;
-            let order = BigInt::from(self.p - 1);
-            let reduced = power.numer().mod_floor(&order).to_u64().unwrap_or(0);
-            if root == 0 && power.is_negative() {
-                return Err(Missing::Point);
-            }
-            return Ok(self.raise(root, reduced));
-        }
-        Err(Missing::Unknown)
+        meter
+            .spend(300 + 20 * words(power.numer()))
+            .ok_or(Missing::Unknown)?;
+        let p = u128::from(self.prime.p);
+        let order = if base.im == 0 { p - 1 } else { p * p - 1 };
+        let exponent = power.numer().mod_floor(&BigInt::from(order));
+        Ok(self.raise(base, exponent.to_u128().ok_or(Missing::Unknown)?))
     }
 
     /// The root of a rational number, as the product of the chosen roots of its primes.
-    fn square_root(&mut self, radicand: &Expr) -> Result<u64, Missing> {
-        let value = rational(radicand).ok_or(Missing::Unknown)?;
-        let mut root = 1;
+    fn square_root(&mut self, radicand: &Expr, meter: &Meter) -> Result<Element, Missing> {
+        let value = rational(radicand, meter).ok_or(Missing::Unknown)?;
+        let mut root = self.real(self.prime.one);
         if value.is_negative() {
-            root = self.root_of_prime(self.p - 1)?;
+            std::mem::swap(&mut root.re, &mut root.im);
         }
-        let value = value.abs();
-        for (part, invert) in [(value.numer(), false), (value.denom(), true)] {
-            let part = self.root_of_integer(part)?;
-            root = self.times(root, if invert { self.inverse(part)? } else { part });
+        let above = self.root_of_integer(value.numer().magnitude(), meter)?;
+        root = self.times(root, above);
+        if !value.denom().is_one() {
+            let below = self.root_of_integer(value.denom().magnitude(), meter)?;
+            root = self.times(root, self.inverse(below, meter)?);
         }
         Ok(root)
     }
 
-    fn root_of_integer(&mut self, value: &BigInt) -> Result<u64, Missing> {
-        let mut left = value.clone();
-        if left.is_zero() {
-            return Ok(0);
+    fn root_of_integer(&mut self, value: &BigUint, meter: &Meter) -> Result<Element, Missing> {
+        meter.spend(8).ok_or(Missing::Unknown)?;
+        let known = self.roots.get(value).copied();
+        let root = known.unwrap_or_else(|| {
+            let root = self.new_root(value, meter);
+            self.roots.insert(value.clone(), root);
+            root
+        });
+        root.ok_or(Missing::Unknown)
+    }
+
+    fn new_root(&mut self, value: &BigUint, meter: &Meter) -> Option<Element> {
+        let limbs = value.bits() / 64 + 1;
+        meter.spend(400 + 64 * limbs * limbs)?;
+        let whole = |value: &BigUint| {
+            let root = value.sqrt();
+            (&root * &root == *value).then(|| root.into())
+        };
+        if let Some(exact) = whole(value) {
+            return Some(self.real(self.prime.of_integer(&exact)));
         }
-        let exact = left.sqrt();
-        if &exact * &exact == left {
-            return Ok(self.of_integer(&exact));
-        }
-        let mut root = 1;
+        let (mut left, mut root) = (value.clone(), self.real(self.prime.one));
         let mut factor = 2;
-        while factor <= MAX_FACTOR && !left.is_one() {
-            let (quotient, remainder) = left.div_rem(&BigInt::from(factor));
-            if remainder.is_zero() {
-                left = quotient;
-                let one = self.root_of_prime(factor)?;
-                root = self.times(root, one);
-                continue;
+        // What fits a word is divided as one.
+        while factor <= MAX_FACTOR && left.bits() > 64 {
+            if (&left % factor).is_zero() {
+                left /= factor;
+                meter.spend(100 + 4 * limbs)?;
+                root = self.times(root, self.root_of_prime(factor));
+            } else {
+                factor += 1 + (factor & 1);
             }
-            factor += if factor == 2 { 1 } else { 2 };
         }
-        if left.is_one() {
-            return Ok(root);
+        if let Some(exact) = whole(&left) {
+            return Some(self.times(root, self.real(self.prime.of_integer(&exact))));
         }
-        let exact = left.sqrt();
-        if &exact * &exact == left {
-            return Ok(self.times(root, self.of_integer(&exact)));
+        let mut left = left.to_u64()?;
+        while factor <= MAX_FACTOR && factor * factor <= left {
+            if left.is_multiple_of(factor) {
+                left /= factor;
+                meter.spend(100)?;
+                root = self.times(root, self.root_of_prime(factor));
+            } else {
+                factor += 1 + (factor & 1);
+            }
+        }
+        if left == 1 {
+            return Some(root);
+        }
+        let exact = left.isqrt();
+        if exact * exact == left {
+            return Some(self.times(root, self.real(self.prime.of_u64(exact))));
         }
         // What is left has no factor below the bound, so that it is a prime where it is less than the bound's square.
-        match left.to_u64().filter(|left| *left < MAX_FACTOR * MAX_FACTOR) {
-            Some(prime) => {
-                let one = self.root_of_prime(prime)?;
-                Ok(self.times(root, one))
-            }
-            None => Err(Missing::Unknown),
+        meter.spend(100)?;
+        (left < MAX_FACTOR * MAX_FACTOR).then(|| self.times(root, self.root_of_prime(left)))
+    }
+
+    /// √q, or i√−q where q has none: any choice is one of all the roots of primes.
+    fn root_of_prime(&self, q: u64) -> Element {
+        match self.prime.root(self.prime.of_u64(q)) {
+            Ok(re) => self.real(re),
+            Err(im) => Element { re: 0, im },
         }
     }
 
-    fn root_of_prime(&mut self, prime: u64) -> Result<u64, Missing> {
-        if let Some(root) = self.roots.get(&prime) {
-            return root.ok_or(Missing::Point);
+    #[expect(clippy::unused_self, reason = "it is a number of this field")]
+    fn real(&self, re: u64) -> Element {
+        Element { re, im: 0 }
+    }
+
+    fn plus(&self, a: Element, b: Element) -> Element {
+        Element {
+            re: self.prime.plus(a.re, b.re),
+            im: self.prime.plus(a.im, b.im),
         }
-        let root = self.tonelli_shanks(prime);
-        self.roots.insert(prime, root);
-        root.ok_or(Missing::Point)
     }
 
-    /// A square root in the field (Shanks 1973).
-    fn tonelli_shanks(&self, value: u64) -> Option<u64> {
-        let p = self.p;
-        if self.raise(value, (p - 1) / 2) != 1 {
-            return None;
+    fn minus(&self, a: Element) -> Element {
+        Element {
+            re: self.prime.minus(a.re),
+            im: self.prime.minus(a.im),
         }
-        let twos = (p - 1).trailing_zeros();
-        let odd = (p - 1) >> twos;
-        let none = (2..).find(|n| self.raise(*n, (p - 1) / 2) == p - 1)?;
-        let (mut m, mut c) = (twos, self.raise(none, odd));
-        let (mut t, mut root) = (self.raise(value, odd), self.raise(value, odd.div_ceil(2)));
-        while t != 1 {
-            let mut square = t;
-            let mut steps = 0;
-            while square != 1 {
-                square = self.times(square, square);
-                steps += 1;
-            }
-            let mut b = c;
-            for _ in 0..m - steps - 1 {
-                b = self.times(b, b);
-            }
-            (m, c) = (steps, self.times(b, b));
-            t = self.times(t, c);
-            root = self.times(root, b);
+    }
+
+    fn times(&self, a: Element, b: Element) -> Element {
+        let times = |a, b| self.prime.times(a, b);
+        if a.im == 0 && b.im == 0 {
+            return self.real(times(a.re, b.re));
         }
-        Some(root)
+        let turned = self.prime.minus(times(a.im, b.im));
+        Element {
+            re: self.prime.plus(times(a.re, b.re), turned),
+            im: self.prime.plus(times(a.re, b.im), times(a.im, b.re)),
+        }
     }
 
-    pub(super) fn plus(&self, a: u64, b: u64) -> u64 {
-        (a + b) % self.p
-    }
-
-    pub(super) fn minus(&self, a: u64) -> u64 {
-        (self.p - a) % self.p
-    }
-
-    pub(super) fn times(&self, a: u64, b: u64) -> u64 {
-        (u128::from(a) * u128::from(b) % u128::from(self.p)) as u64
-    }
-
-    fn raise(&self, mut base: u64, mut power: u64) -> u64 {
-        let mut result = 1;
+    fn raise(&self, mut base: Element, mut power: u128) -> Element {
+        let mut result = self.real(self.prime.one);
         while power > 0 {
             if power & 1 == 1 {
                 result = self.times(result, base);
@@ -302,10 +310,17 @@ impl Field {
         result
     }
 
-    fn inverse(&self, value: u64) -> Result<u64, Missing> {
-        if value == 0 {
+    fn inverse(&self, value: Element, meter: &Meter) -> Result<Element, Missing> {
+        if value == self.real(0) {
             return Err(Missing::Point);
         }
-        Ok(self.raise(value, self.p - 2))
+        meter.spend(100).ok_or(Missing::Unknown)?;
+        let turned = Element {
+            re: value.re,
+            im: self.prime.minus(value.im),
+        };
+        // −1 has no root, so that no size but that of 0 is 0.
+        let size = self.times(value, turned).re;
+        Ok(self.times(turned, self.real(self.prime.inverse(size))))
     }
 }

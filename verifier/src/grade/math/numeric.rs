@@ -12,6 +12,7 @@ use num_traits::{Signed as _, ToPrimitive as _};
 
 use super::complex::{Complex, Digits, Real, forget_constants, is_zero};
 use super::exact::rational;
+use super::meter::Meter;
 use super::seed::mix;
 use super::syntax::{Constant, Expr, Function};
 
@@ -72,11 +73,19 @@ impl Point {
 }
 
 /// The value of `expr` at a point.
-pub(super) fn value(expr: &Expr, point: &mut Point) -> Option<Value> {
+pub(super) fn value(expr: &Expr, point: &mut Point, meter: &Meter) -> Option<Value> {
     forget_constants();
-    let low = Evaluator::new(PRECISION, point).of(expr)?;
-    let high = Evaluator::new(PRECISION + MORE, point).of(expr)?;
+    let low = Evaluator::new(PRECISION, point, meter).of(expr)?;
+    let high = Evaluator::new(PRECISION + MORE, point, meter).of(expr)?;
     Some(Value { low, high })
+}
+
+/// The value of a number.
+pub(super) fn of_rational(value: &BigRational) -> Option<Value> {
+    Some(Value {
+        low: Digits::new(PRECISION).rational(value)?,
+        high: Digits::new(PRECISION + MORE).rational(value)?,
+    })
 }
 
 impl Value {
@@ -92,10 +101,23 @@ impl Value {
         same().unwrap_or(false)
     }
 
+    /// Whether it has no imaginary part, as far as its digits tell.
+    pub(super) fn is_real(&self) -> bool {
+        self.real().is_some()
+    }
+
     /// The real number that it is.
     pub(super) fn real(&self) -> Option<f64> {
         let (re, im) = (self.high.re.to_f64().value(), self.high.im.to_f64().value());
         (im.abs() <= 1e-25 * (1.0 + re.abs())).then_some(re)
+    }
+
+    /// Which of two is less, where they are real and not the same.
+    pub(super) fn order(&self, other: &Value) -> std::cmp::Ordering {
+        if self.equals(other) {
+            return std::cmp::Ordering::Equal;
+        }
+        self.high.re.cmp(&other.high.re)
     }
 
     /// This over another, where that is not 0.
@@ -129,19 +151,21 @@ fn distance(a: &Complex, b: &Complex) -> Option<Real> {
 struct Evaluator<'a> {
     digits: Digits,
     point: &'a mut Point,
+    meter: &'a Meter,
 }
 
 impl<'a> Evaluator<'a> {
-    fn new(precision: usize, point: &'a mut Point) -> Self {
+    fn new(precision: usize, point: &'a mut Point, meter: &'a Meter) -> Self {
         Self {
             digits: Digits::new(precision),
             point,
+            meter,
         }
     }
 
     fn of(&mut self, expr: &Expr) -> Option<Complex> {
         let digits = self.digits;
-        if let Some(value) = rational(expr) {
+        if let Some(value) = rational(expr, self.meter) {
             return digits.rational(&value);
         }
         match expr {
@@ -167,7 +191,7 @@ impl<'a> Evaluator<'a> {
             Expr::Quotient(above, below) => digits.div(&self.of(above)?, &self.of(below)?),
             Expr::Power(base, power) => self.power(base, power),
             Expr::Root(index, radicand) => {
-                let index = rational(index).filter(BigRational::is_positive)?;
+                let index = rational(index, self.meter).filter(BigRational::is_positive)?;
                 let radicand = self.of(radicand)?;
                 self.raise(&radicand, &index.recip())
             }
@@ -183,7 +207,7 @@ impl<'a> Evaluator<'a> {
 
     fn power(&mut self, base: &Expr, power: &Expr) -> Option<Complex> {
         let digits = self.digits;
-        let exponent = rational(power);
+        let exponent = rational(power, self.meter);
         if let (Expr::Constant(Constant::E), None) = (base, &exponent) {
             let power = self.of(power)?;
             return digits.exp(&power);

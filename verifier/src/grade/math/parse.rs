@@ -13,6 +13,7 @@
 
 mod atom;
 mod call;
+mod join;
 mod left;
 mod matrix;
 mod measured;
@@ -126,39 +127,13 @@ impl<'a> Parser<'a> {
 
     fn answer(&mut self) -> Option<Expr> {
         self.deeper(|parser| {
-            let mut items = Vec::new();
-            loop {
+            let (mut items, mut joins) = (vec![parser.statement()?], Vec::new());
+            while let Some(join) = parser.join() {
+                joins.push(join);
                 items.push(parser.statement()?);
-                if !parser.separator() {
-                    break;
-                }
             }
-            if items.len() == 1 {
-                return items.pop();
-            }
-            Some(Expr::List(items))
+            join::joined(items, &joins)
         })
-    }
-
-    /// A comma, a semicolon, "and", "or", or some of them together.
-    fn separator(&mut self) -> bool {
-        let before = self.at;
-        loop {
-            match self.peek() {
-                Some(Kind::Char(',' | ';') | Kind::Command("and" | "or" | "vee" | "wedge")) => {
-                    self.at += 1;
-                }
-                Some(Kind::Text(text)) if is_separator(text) => self.at += 1,
-                Some(Kind::Letter('a')) if self.begins_word() && self.word() == "and" => {
-                    self.at += 3;
-                }
-                Some(Kind::Letter('o')) if self.begins_word() && self.word() == "or" => {
-                    self.at += 2;
-                }
-                _ => break,
-            }
-        }
-        self.at > before
     }
 
     /// The letters from here on that no space parts; no more of them than any name has.

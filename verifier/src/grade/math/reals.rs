@@ -1,7 +1,9 @@
 //! Sets of real numbers: intervals, unions of them, and inequalities in one variable.
 
+use std::cmp::Ordering;
+
 use super::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
-use super::value::Judge;
+use super::value::{Judge, Place};
 
 /// Sets of more pieces are not computed with.
 const MAX_PIECES: usize = 32;
@@ -9,7 +11,7 @@ const MAX_PIECES: usize = 32;
 /// An end of an interval: where it is, as it was written, and whether it belongs to it.
 #[derive(Debug, Clone)]
 struct End {
-    at: f64,
+    at: Place,
     written: Expr,
     closed: bool,
 }
@@ -23,11 +25,19 @@ struct Piece {
 
 /// Pieces in order, apart from each other.
 #[derive(Debug, Clone)]
-pub(super) struct Reals(Vec<Piece>);
+struct Pieces(Vec<Piece>);
 
-impl Reals {
+/// A set of real numbers, and what it is said of: the variable of an inequality.
+#[derive(Debug, Clone)]
+pub(super) struct Reals<'a> {
+    pieces: Pieces,
+    of: Option<&'a Expr>,
+}
+
+impl<'a> Reals<'a> {
     /// The set of real numbers that `expr` is, or that satisfy it.
-    pub(super) fn of(judge: &Judge, expr: &Expr) -> Option<Self> {
+    pub(super) fn of(judge: &Judge, expr: &'a Expr) -> Option<Self> {
+        let bare = |pieces| Self { pieces, of: None };
         match expr {
             Expr::Tuple(
                 open @ (Bracket::Round | Bracket::Square),
@@ -39,52 +49,81 @@ impl Reals {
                 };
                 let low = end(judge, low, *open == Bracket::Square)?;
                 let high = end(judge, high, *close == Bracket::Square)?;
-                Some(Self::piece(low, high))
+                Pieces::piece(judge, low, high).map(bare)
             }
             Expr::Set(items) => {
-                let mut all = Self(Vec::new());
+                let mut all = Pieces(Vec::new());
                 for item in items {
-                    let point = end(judge, item, true)?;
-                    all = all.union(Self::piece(point.clone(), point))?;
+                    all = all.union(judge, Pieces::point(judge, item)?)?;
                 }
-                Some(all)
+                Some(bare(all))
             }
-            Expr::Symbol(name) if name == "Reals" => Some(Self::line()),
+            Expr::Symbol(name) if name == "Reals" => Some(bare(Pieces::line())),
             Expr::Combine(left, operator, right) => {
-                let (left, right) = (Self::of(judge, left)?, Self::of(judge, right)?);
-                match operator {
-                    SetOperator::Union => left.union(right),
-                    SetOperator::Intersection => left
-                        .complement()
-                        .union(right.complement())
-                        .map(|all| all.complement()),
+                let (left, right) = (Self::said(judge, left)?, Self::said(judge, right)?);
+                let of = one_of(left.of, right.of)?;
+                let (left, right) = (left.pieces, right.pieces);
+                let pieces = match operator {
+                    SetOperator::Union => left.union(judge, right)?,
+                    SetOperator::Intersection => left.intersection(judge, &right)?,
                     SetOperator::Difference => {
-                        left.complement().union(right).map(|all| all.complement())
+                        left.intersection(judge, &right.complement(judge)?)?
                     }
-                }
+                };
+                Some(Self { pieces, of })
             }
-            Expr::Relation(parts, relations) => Self::of_relation(judge, parts, relations),
-            // x < 1 or x > 3
-            Expr::List(items) => {
-                let mut all = Self(Vec::new());
-                for item in items {
-                    if !matches!(item, Expr::Relation(..)) {
-                        return None;
-                    }
-                    all = all.union(Self::of(judge, item)?)?;
-                }
-                Some(all)
-            }
+            Expr::Relation(_, relations) if *relations == [Relation::Equal] => None,
+            Expr::Relation(..) => Self::said(judge, expr),
+            Expr::List(items) => Self::of_list(judge, items),
             _ => None,
         }
     }
 
-    fn of_relation(judge: &Judge, parts: &[Expr], relations: &[Relation]) -> Option<Self> {
+    /// As [`Reals::of`], of one of several: there x = 0 is a set as x > 1 is.
+    fn said(judge: &Judge, expr: &'a Expr) -> Option<Self> {
+        match expr {
+            Expr::Relation(parts, relations) => Self::of_relation(judge, parts, relations),
+            _ => Self::of(judge, expr),
+        }
+    }
+
+    /// Inequalities with commas between them hold together, where they can: x > 0, x < 5. Else each by itself: x < 2, x > 3.
+    fn of_list(judge: &Judge, items: &'a [Expr]) -> Option<Self> {
+        let is_inequality = |item: &Expr| matches!(item, Expr::Relation(_, relations) if *relations != [Relation::Equal]);
+        if !items.iter().any(is_inequality) {
+            return None;
+        }
+        let mut of = None;
+        let (mut all, mut any) = (Some(Pieces::line()), Some(Pieces(Vec::new())));
+        for item in items {
+            let one = match (item, &items[0]) {
+                // x ≠ 2, 3
+                (item, Expr::Relation(parts, relations))
+                    if *relations == [Relation::Unequal] && !matches!(item, Expr::Relation(..)) =>
+                {
+                    Self {
+                        pieces: Pieces::point(judge, item)?.complement(judge)?,
+                        of: parts.first(),
+                    }
+                }
+                (Expr::Relation(..), _) => Self::said(judge, item)?,
+                _ => return None,
+            };
+            of = one_of(of, one.of)?;
+            all = all.and_then(|all| all.intersection(judge, &one.pieces));
+            any = any.and_then(|any| any.union(judge, one.pieces));
+        }
+        let all = all?;
+        let pieces = if all.0.is_empty() { any? } else { all };
+        Some(Self { pieces, of })
+    }
+
+    fn of_relation(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
         let place = parts.iter().position(is_name)?;
         if parts.iter().skip(place + 1).any(is_name) || relations.len() + 1 != parts.len() {
             return None;
         }
-        let mut all = Self::line();
+        let mut all = Pieces::line();
         for (number, relation) in relations.iter().enumerate() {
             let (bound, relation) = if number + 1 == place {
                 (&parts[number], reversed(*relation)?)
@@ -94,35 +133,57 @@ impl Reals {
                 return None;
             };
             let set = match relation {
-                Relation::In => Self::of(judge, bound)?,
-                Relation::Unequal => Self::of(judge, &Expr::Set(vec![bound.clone()]))?.complement(),
-                Relation::Equal => return None,
+                Relation::In => {
+                    Self::of(judge, bound)
+                        .filter(|set| set.of.is_none())?
+                        .pieces
+                }
+                Relation::Unequal => Pieces::point(judge, bound)?.complement(judge)?,
+                Relation::Equal => Pieces::point(judge, bound)?,
                 Relation::Less | Relation::LessOrEqual => {
                     let high = end(judge, bound, relation == Relation::LessOrEqual)?;
-                    Self::piece(infinite(false), high)
+                    Pieces::piece(judge, infinite(false), high)?
                 }
                 Relation::Greater | Relation::GreaterOrEqual => {
                     let low = end(judge, bound, relation == Relation::GreaterOrEqual)?;
-                    Self::piece(low, infinite(true))
+                    Pieces::piece(judge, low, infinite(true))?
                 }
             };
-            all = all.complement().union(set.complement())?.complement();
+            all = all.intersection(judge, &set)?;
         }
-        Some(all)
+        Some(Self {
+            pieces: all,
+            of: parts.get(place),
+        })
     }
 
-    /// Whether both are the same set.
+    /// Whether both are the same set, and not of different variables.
     pub(super) fn same(&self, judge: &Judge, other: &Self) -> bool {
         let same_end =
             |a: &End, b: &End| a.closed == b.closed && judge.same(&a.written, &b.written).is_some();
-        self.0.len() == other.0.len()
-            && self
-                .0
+        let (one, other_one) = (&self.pieces.0, &other.pieces.0);
+        one_of(self.of, other.of).is_some()
+            && one.len() == other_one.len()
+            && one
                 .iter()
-                .zip(&other.0)
+                .zip(other_one)
                 .all(|(a, b)| same_end(&a.low, &b.low) && same_end(&a.high, &b.high))
     }
+}
 
+/// What both are of, where one says nothing or both say the same.
+#[expect(
+    clippy::option_option,
+    reason = "two that differ are of nothing in common"
+)]
+fn one_of<'a>(a: Option<&'a Expr>, b: Option<&'a Expr>) -> Option<Option<&'a Expr>> {
+    match (a, b) {
+        (Some(a), Some(b)) => (a == b).then_some(Some(a)),
+        (one, other) => Some(one.or(other)),
+    }
+}
+
+impl Pieces {
     fn line() -> Self {
         Self(vec![Piece {
             low: infinite(false),
@@ -130,75 +191,100 @@ impl Reals {
         }])
     }
 
-    fn piece(low: End, high: End) -> Self {
-        let empty = low.at > high.at || (low.at == high.at && !(low.closed && high.closed));
-        Self(if empty {
+    fn point(judge: &Judge, at: &Expr) -> Option<Self> {
+        let point = end(judge, at, true)?;
+        Self::piece(judge, point.clone(), point)
+    }
+
+    fn piece(judge: &Judge, low: End, high: End) -> Option<Self> {
+        let empty = match judge.order(&low.at, &high.at)? {
+            Ordering::Less => false,
+            Ordering::Equal => !(low.closed && high.closed),
+            Ordering::Greater => true,
+        };
+        Some(Self(if empty {
             Vec::new()
         } else {
             vec![Piece { low, high }]
-        })
+        }))
     }
 
-    fn union(self, other: Self) -> Option<Self> {
+    fn intersection(&self, judge: &Judge, other: &Self) -> Option<Self> {
+        self.complement(judge)?
+            .union(judge, other.complement(judge)?)?
+            .complement(judge)
+    }
+
+    fn union(self, judge: &Judge, other: Self) -> Option<Self> {
         let mut pieces = self.0;
-        pieces.extend(other.0);
+        for piece in other.0 {
+            let mut place = pieces.len();
+            while place > 0 {
+                let (a, b) = (&pieces[place - 1].low, &piece.low);
+                match judge.order(&a.at, &b.at)?.then(b.closed.cmp(&a.closed)) {
+                    Ordering::Greater => place -= 1,
+                    _ => break,
+                }
+            }
+            pieces.insert(place, piece);
+        }
         if pieces.len() > MAX_PIECES {
             return None;
         }
-        pieces.sort_by(|a, b| {
-            a.low
-                .at
-                .total_cmp(&b.low.at)
-                .then(b.low.closed.cmp(&a.low.closed))
-        });
         let mut joined: Vec<Piece> = Vec::new();
         for piece in pieces {
-            match joined.last_mut() {
-                Some(last)
-                    if piece.low.at < last.high.at
-                        || (piece.low.at == last.high.at
-                            && (piece.low.closed || last.high.closed)) =>
-                {
-                    let further = piece.high.at > last.high.at
-                        || (piece.high.at == last.high.at && piece.high.closed);
-                    if further {
-                        last.high = piece.high;
-                    }
-                }
-                _ => joined.push(piece),
+            let Some(last) = joined.last_mut() else {
+                joined.push(piece);
+                continue;
+            };
+            let touches = match judge.order(&piece.low.at, &last.high.at)? {
+                Ordering::Less => true,
+                Ordering::Equal => piece.low.closed || last.high.closed,
+                Ordering::Greater => false,
+            };
+            if !touches {
+                joined.push(piece);
+                continue;
+            }
+            let further = match judge.order(&piece.high.at, &last.high.at)? {
+                Ordering::Greater => true,
+                Ordering::Equal => piece.high.closed,
+                Ordering::Less => false,
+            };
+            if further {
+                last.high = piece.high;
             }
         }
         Some(Self(joined))
     }
 
-    fn complement(&self) -> Self {
+    fn complement(&self, judge: &Judge) -> Option<Self> {
         let mut pieces = Vec::new();
         let mut low = infinite(false);
         for piece in &self.0 {
-            let high = End {
-                closed: !piece.low.closed,
-                ..piece.low.clone()
-            };
-            pieces.extend(Self::piece(low, high).0);
-            low = End {
-                closed: !piece.high.closed,
-                ..piece.high.clone()
-            };
+            let high = piece.low.turned();
+            pieces.extend(Self::piece(judge, low, high)?.0);
+            low = piece.high.turned();
         }
-        pieces.extend(Self::piece(low, infinite(true)).0);
-        pieces.retain(|piece| piece.low.at < piece.high.at || piece.low.at.is_finite());
-        Self(pieces)
+        pieces.extend(Self::piece(judge, low, infinite(true))?.0);
+        Some(Self(pieces))
+    }
+}
+
+impl End {
+    /// The end of what lies beyond it. There is nothing at an infinity.
+    fn turned(&self) -> Self {
+        Self {
+            closed: !self.closed && !matches!(self.at, Place::Infinite(_)),
+            ..self.clone()
+        }
     }
 }
 
 fn infinite(positive: bool) -> End {
     let infinity = Expr::Constant(Constant::Infinity);
     End {
-        at: if positive {
-            f64::INFINITY
-        } else {
-            f64::NEG_INFINITY
-        },
+        at: Place::Infinite(positive),
         written: if positive {
             infinity
         } else {
@@ -209,11 +295,12 @@ fn infinite(positive: bool) -> End {
 }
 
 fn end(judge: &Judge, written: &Expr, closed: bool) -> Option<End> {
-    let at = judge.real(written)?;
+    let at = judge.place(written)?;
+    judge.meter.spend(20)?;
     Some(End {
+        closed: closed && !matches!(at, Place::Infinite(_)),
         at,
         written: written.clone(),
-        closed: closed && at.is_finite(),
     })
 }
 

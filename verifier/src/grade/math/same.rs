@@ -1,22 +1,22 @@
 //! Whether two parsed answers are the same: by the kind of thing that they are.
 
-use std::borrow::Cow;
-
-use num_bigint::BigInt;
 use num_rational::BigRational;
 
 use super::Rule;
-use super::exact::rational;
+use super::modular::Element;
+use super::named::{assigned, chained};
+use super::quantity::{measured, quantities};
 use super::reals::Reals;
-use super::syntax::{Bracket, Expr, Relation, Side};
-use super::unit::{self, Measure, measure};
+use super::signs::variants;
+use super::syntax::{Bracket, Expr, Relation, SetOperator};
+use super::unit::{Measure, measure};
 use super::value::{Judge, Same};
 use super::words;
 
 /// Elements of longer lists are compared in order only.
 const MAX_UNORDERED: usize = 48;
-/// Values that signs of ± stand for, at most.
-const MAX_VARIANTS: usize = 16;
+/// Steps that a comparison costs at least.
+const PAIR: u64 = 20;
 
 impl From<Same> for Rule {
     fn from(same: Same) -> Self {
@@ -31,8 +31,13 @@ impl From<Same> for Rule {
 
 /// The rule by which `given` is `right`.
 pub(super) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
-    let (right, given) = (variants(right)?, variants(given)?);
+    judge.meter.spend(PAIR)?;
+    let (right, given) = (
+        variants(right, &judge.meter)?,
+        variants(given, &judge.meter)?,
+    );
     let (right, given) = (chained(judge, &right), chained(judge, &given));
+    let (right, given): (&Expr, &Expr) = (&right, &given);
     if let (Expr::Relation(parts, relations), Expr::Relation(others, other_relations)) =
         (right, given)
     {
@@ -48,6 +53,11 @@ pub(super) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
     }
     if let Some(rule) = sets(judge, right, given) {
         return Some(rule);
+    }
+    if let (Some((how, a)), Some((other, b))) = (joined(right), joined(given)) {
+        let alike = how == other || how.is_none() || other.is_none();
+        let same = alike && a.len() <= MAX_UNORDERED && unordered(judge, &a, &b, false);
+        return same.then_some(Rule::Elements);
     }
     match (right, given) {
         (Expr::Ratio(_), _) | (_, Expr::Ratio(_)) => ratio(judge, right, given),
@@ -104,7 +114,8 @@ fn spoken(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
         let Some(said) = said else { return false };
         match (&said, other) {
             (words::Said::Time(parts, _), Expr::Ratio(others)) => {
-                let others: Vec<Option<BigRational>> = others.iter().map(rational).collect();
+                let others: Vec<Option<BigRational>> =
+                    others.iter().map(|other| judge.rational(other)).collect();
                 parts.len() == others.len()
                     && parts.iter().zip(others).all(|(part, other)| {
                         other == Some(BigRational::from_integer((*part).into()))
@@ -154,7 +165,9 @@ fn elements(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
             };
             let free = a.len() <= MAX_UNORDERED && !ordered(a) && !ordered(b);
             let braces = matches!((right, given), (Expr::Set(_), Expr::Set(_)));
-            if free && unordered(judge, a, b, braces) {
+            let (a_items, b_items): (Vec<&Expr>, Vec<&Expr>) =
+                (a.iter().collect(), b.iter().collect());
+            if free && unordered(judge, &a_items, &b_items, braces) {
                 return Some(Some(Rule::Elements));
             }
             // Inequalities in a list may make one set.
@@ -171,25 +184,57 @@ fn elements(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
     }
 }
 
+/// Inequalities that stand beside each other, and by which word where there is one.
+fn joined(expr: &Expr) -> Option<(Option<SetOperator>, Vec<&Expr>)> {
+    let is_relation = |item: &&Expr| matches!(item, Expr::Relation(..));
+    let (how, items) = match expr {
+        Expr::List(items) => (None, items.iter().collect()),
+        Expr::Combine(_, operator, _) => {
+            let (mut items, mut left) = (Vec::new(), expr);
+            while let Expr::Combine(before, same, last) = left
+                && same == operator
+            {
+                items.push(&**last);
+                left = before;
+            }
+            items.push(left);
+            (Some(*operator), items)
+        }
+        _ => return None,
+    };
+    items.iter().all(is_relation).then_some((how, items))
+}
+
 /// The same elements in any order; in braces, however often each is written.
-fn unordered(judge: &Judge, right: &[Expr], given: &[Expr], braces: bool) -> bool {
-    let has =
-        |items: &[Expr], item: &Expr| items.iter().any(|other| same(judge, item, other).is_some());
-    if braces {
-        return right.len().max(given.len()) <= MAX_UNORDERED
-            && right.iter().all(|item| has(given, item))
-            && given.iter().all(|item| has(right, item));
-    }
-    if right.len() != given.len() {
+fn unordered(judge: &Judge, right: &[&Expr], given: &[&Expr], braces: bool) -> bool {
+    if right.len().max(given.len()) > MAX_UNORDERED || (!braces && right.len() != given.len()) {
         return false;
     }
-    let mut left: Vec<&Expr> = given.iter().collect();
-    right.iter().all(|item| {
-        let at = left
-            .iter()
-            .position(|other| same(judge, item, other).is_some());
+    // Most that differ are told apart by their prints.
+    let printed = |items: &[&Expr]| -> Vec<Option<Element>> {
+        items.iter().map(|item| print(judge, item)).collect()
+    };
+    let (prints, others) = (printed(right), printed(given));
+    let alike = |a: usize, b: usize| {
+        let apart = matches!((prints[a], others[b]), (Some(one), Some(other)) if one != other);
+        judge.meter.spend(1).is_some() && !apart && same(judge, right[a], given[b]).is_some()
+    };
+    if braces {
+        return (0..right.len()).all(|a| (0..given.len()).any(|b| alike(a, b)))
+            && (0..given.len()).all(|b| (0..right.len()).any(|a| alike(a, b)));
+    }
+    let mut left: Vec<usize> = (0..given.len()).collect();
+    (0..right.len()).all(|a| {
+        let at = left.iter().position(|b| alike(a, *b));
         at.map(|at| left.swap_remove(at)).is_some()
     })
+}
+
+/// What differs between two plain expressions of different values.
+fn print(judge: &Judge, item: &Expr) -> Option<Element> {
+    let plain = !matches!(item, Expr::Symbol(name) if name == "Reals");
+    let bare = measured(item).1.is_none();
+    (plain && bare).then(|| judge.print(item))?
 }
 
 /// Both as sets of real numbers, where one is put together of several, or an inequality.
@@ -237,7 +282,7 @@ fn relation(
         return None;
     };
     // x = 5 is an answer, 2x = 10 a step on the way to it.
-    if solved(left, right) != solved(other_left, other_right) {
+    if solved(judge, left, right) != solved(judge, other_left, other_right) {
         return None;
     }
     let difference =
@@ -256,8 +301,8 @@ fn relation(
 }
 
 /// Whether it says what one name is.
-fn solved(left: &Expr, right: &Expr) -> bool {
-    matches!(left, Expr::Symbol(_)) && rational(right).is_some()
+fn solved(judge: &Judge, left: &Expr, right: &Expr) -> bool {
+    matches!(left, Expr::Symbol(_)) && judge.rational(right).is_some()
 }
 
 fn turned(relation: Relation) -> Relation {
@@ -267,135 +312,6 @@ fn turned(relation: Relation) -> Relation {
         Relation::Greater => Relation::Less,
         Relation::GreaterOrEqual => Relation::LessOrEqual,
         other => other,
-    }
-}
-
-/// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
-fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
-    let Expr::Relation(parts, relations) = expr else {
-        return expr;
-    };
-    let ([left, value], [relation]) = (parts.as_slice(), relations.as_slice()) else {
-        return expr;
-    };
-    let name = match left {
-        Expr::Symbol(_) => true,
-        Expr::Apply(_, arguments) => matches!(arguments.as_slice(), [Expr::Symbol(_)]),
-        _ => false,
-    };
-    let strips = match relation {
-        Relation::Equal => !matches!(other, Expr::Relation(..)),
-        Relation::In => true,
-        _ => false,
-    };
-    if name && strips { value } else { expr }
-}
-
-/// The last of several equal values: ½ = 0.5 says ½.
-fn chained<'a>(judge: &Judge, expr: &'a Expr) -> &'a Expr {
-    if let Expr::Relation(parts, relations) = expr
-        && relations
-            .iter()
-            .all(|relation| *relation == Relation::Equal)
-        && let Some((last, before)) = parts.split_last()
-        && before.iter().all(|part| {
-            judge.real(bare(part)).is_some() && judge.same(bare(part), bare(last)).is_some()
-        })
-    {
-        return last;
-    }
-    expr
-}
-
-fn bare(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Money(_, inner) | Expr::Quantity(inner, _) => inner,
-        other => other,
-    }
-}
-
-/// Numbers with what they measure.
-fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
-    let (right, of) = measured(right);
-    let (given, other) = measured(given);
-    let same = |a: &Expr, b: &Expr| judge.same(a, b).map(Rule::from);
-    let scaled = |expr: &Expr, size: &BigRational| {
-        Expr::Product(vec![expr.clone(), Expr::Number(size.clone())])
-    };
-    let hundredth = BigRational::new(BigInt::from(1), BigInt::from(100));
-    let degrees = |expr: &Expr| Expr::Degrees(Box::new(expr.clone()));
-    match (of, other) {
-        (
-            Some(Measure::Unit(size, dimension)),
-            Some(Measure::Unit(other_size, other_dimension)),
-        ) => {
-            if dimension != other_dimension {
-                return None;
-            }
-            if size == other_size {
-                return same(&right, &given);
-            }
-            same(&scaled(&right, &size), &scaled(&given, &other_size)).map(|_| Rule::Unit)
-        }
-        (Some(a), Some(b)) if apart(&a, &b) => None,
-        (Some(Measure::Percent), None) => same(&right, &given)
-            .or_else(|| same(&scaled(&right, &hundredth), &given).map(|_| Rule::Unit)),
-        (None, Some(Measure::Percent)) => same(&right, &given)
-            .or_else(|| same(&right, &scaled(&given, &hundredth)).map(|_| Rule::Unit)),
-        (Some(Measure::Degrees), None) => {
-            same(&right, &given).or_else(|| same(&degrees(&right), &given).map(|_| Rule::Unit))
-        }
-        (None, Some(Measure::Degrees)) => {
-            same(&right, &given).or_else(|| same(&right, &degrees(&given)).map(|_| Rule::Unit))
-        }
-        _ => same(&right, &given),
-    }
-}
-
-/// Whether it is a number with a unit that has a size.
-pub(super) fn names_unit(expr: &Expr) -> bool {
-    matches!(expr, Expr::Quantity(number, words)
-        if rational(number).is_some() && matches!(measure(words), Measure::Unit(..)))
-}
-
-/// Whether two measures are of different kinds: no value of one is one of the other.
-fn apart(one: &Measure, other: &Measure) -> bool {
-    let kind = |measure: &Measure| match measure {
-        Measure::Unit(..) => 0,
-        Measure::Degrees => 1,
-        Measure::Percent => 2,
-        Measure::Words => 3,
-        Measure::Generic | Measure::Scale(_) | Measure::Noon(_) => 4,
-    };
-    let (a, b) = (kind(one), kind(other));
-    // 50 °F may be written 50°.
-    let warm = |one: &Measure, other: &Measure| matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature());
-    // "units" may be any unit, or any word for what is counted.
-    let any = |one, other| one == 4 && matches!(other, 0 | 3);
-    a != b && !any(a, b) && !any(b, a) && !warm(one, other) && !warm(other, one)
-}
-
-/// A value, and the unit that stands beside it.
-fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
-    match expr {
-        Expr::Negative(inner) => match measured(inner) {
-            (_, None) => (Cow::Borrowed(expr), None),
-            (inner, of) => (Cow::Owned(Expr::Negative(Box::new(inner.into_owned()))), of),
-        },
-        // $3 million, $5 dollars.
-        Expr::Money(sign, inner) => (measured(inner).0, Some(unit::money(*sign))),
-        Expr::Degrees(inner) => (Cow::Borrowed(inner), Some(Measure::Degrees)),
-        Expr::Percent(inner) => (Cow::Borrowed(inner), Some(Measure::Percent)),
-        Expr::Quantity(inner, words) => match (measure(words), measured(inner)) {
-            (Measure::Scale(size), (amount, of)) => {
-                let product = vec![amount.into_owned(), Expr::Number(size)];
-                (Cow::Owned(Expr::Product(product)), of)
-            }
-            (of, (amount, None)) => (amount, Some(of)),
-            // 90° degrees.
-            (_, (amount, of)) => (amount, of),
-        },
-        other => (Cow::Borrowed(other), None),
     }
 }
 
@@ -418,118 +334,4 @@ fn ratio(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
         _ => false,
     };
     equal.then_some(Rule::Ratio)
-}
-
-/// The values that the signs of ± stand for, as a list.
-fn variants(expr: &Expr) -> Option<Cow<'_, Expr>> {
-    match count(expr) {
-        0 => Some(Cow::Borrowed(expr)),
-        signs => spread(expr, signs).map(Cow::Owned),
-    }
-}
-
-/// The same, where there are some signs.
-fn spread(expr: &Expr, signs: usize) -> Option<Expr> {
-    match expr {
-        Expr::List(items) | Expr::Set(items) => {
-            let mut all = Vec::new();
-            for item in items {
-                match variants(item)?.into_owned() {
-                    Expr::List(more) => all.extend(more),
-                    one => all.push(one),
-                }
-            }
-            Some(if matches!(expr, Expr::Set(_)) {
-                Expr::Set(all)
-            } else {
-                Expr::List(all)
-            })
-        }
-        Expr::Relation(parts, relations) => {
-            let ([name, value], [Relation::Equal]) = (parts.as_slice(), relations.as_slice())
-            else {
-                return None;
-            };
-            match (count(name), variants(value)?.into_owned()) {
-                (0, Expr::List(values)) => Some(Expr::List(
-                    values
-                        .into_iter()
-                        .map(|value| {
-                            Expr::Relation(vec![name.clone(), value], vec![Relation::Equal])
-                        })
-                        .collect(),
-                )),
-                _ => None,
-            }
-        }
-        _ => {
-            // With ∓ among them all signs go together; else each goes by itself.
-            let together = has_lower(expr);
-            let free = if together {
-                1
-            } else {
-                u32::try_from(signs).ok()?
-            };
-            if free > MAX_VARIANTS.ilog2() {
-                return None;
-            }
-            let all = (0..1_u32 << free).map(|choice| {
-                let mut at = 0;
-                chosen(expr, &mut |side| {
-                    let upper = choice >> (if together { 0 } else { at }) & 1 == 0;
-                    at += 1;
-                    upper == (side == Side::PlusMinus)
-                })
-            });
-            // In a union or a matrix a sign is no list of values.
-            let all: Vec<Expr> = all.collect();
-            let chosen = all.iter().all(|one| count(one) == 0);
-            chosen.then_some(Expr::List(all))
-        }
-    }
-}
-
-/// Signs of ± and ∓.
-fn count(expr: &Expr) -> usize {
-    usize::from(matches!(expr, Expr::PlusMinus(..)))
-        + expr.parts().into_iter().map(count).sum::<usize>()
-}
-
-fn has_lower(expr: &Expr) -> bool {
-    matches!(expr, Expr::PlusMinus(Side::MinusPlus, _)) || expr.parts().into_iter().any(has_lower)
-}
-
-/// The expression with each sign chosen: true keeps plus.
-fn chosen(expr: &Expr, choose: &mut impl FnMut(Side) -> bool) -> Expr {
-    let mut one = |expr: &Expr| Box::new(chosen(expr, choose));
-    match expr {
-        Expr::PlusMinus(side, inner) => {
-            let plus = choose(*side);
-            let inner = chosen(inner, choose);
-            if plus {
-                inner
-            } else {
-                Expr::Negative(Box::new(inner))
-            }
-        }
-        Expr::Sum(all) => Expr::Sum(all.iter().map(|x| chosen(x, choose)).collect()),
-        Expr::Product(all) => Expr::Product(all.iter().map(|x| chosen(x, choose)).collect()),
-        Expr::Call(function, all) => {
-            Expr::Call(*function, all.iter().map(|x| chosen(x, choose)).collect())
-        }
-        Expr::Tuple(open, all, close) => Expr::Tuple(
-            *open,
-            all.iter().map(|x| chosen(x, choose)).collect(),
-            *close,
-        ),
-        Expr::Quotient(a, b) => Expr::Quotient(one(a), one(b)),
-        Expr::Power(a, b) => Expr::Power(one(a), one(b)),
-        Expr::Root(a, b) => Expr::Root(one(a), one(b)),
-        Expr::Negative(inner) => Expr::Negative(one(inner)),
-        Expr::Quantity(inner, words) => Expr::Quantity(one(inner), words.clone()),
-        Expr::Degrees(inner) => Expr::Degrees(one(inner)),
-        Expr::Percent(inner) => Expr::Percent(one(inner)),
-        Expr::Money(sign, inner) => Expr::Money(*sign, one(inner)),
-        other => other.clone(),
-    }
 }

@@ -1,19 +1,23 @@
 //! Whether two expressions have the same value.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::cmp::Ordering;
 
 use num_rational::BigRational;
 
-use super::exact::rational;
-use super::modular::{Field, Missing, PRIMES};
+use super::exact::{below, rational};
+use super::meter::{Meter, arithmetic};
+use super::modular::{Element, Field, Missing};
 use super::numeric::{self, Point};
 use super::syntax::{Constant, Expr, Function};
 
-/// What one comparison computes to many digits, at most, as [`cost`] counts it: some 20 ms of a slow core.
-const BUDGET: u32 = 160;
+/// Steps of what is computed to many digits, for each of [`cost`]'s.
+const DIGITS: u64 = 6_000;
 /// Points at which a numeric identity must hold, and how many are tried.
 const POINTS: u64 = 4;
 const TRIES: u64 = 12;
+/// Fields in which a value is computed until two agree.
+const FIELDS: usize = 4;
 
 /// How two values were found to be the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,19 +35,33 @@ pub(super) enum Same {
 /// Compares values; what it computes depends on the two answers alone.
 pub(super) struct Judge {
     seed: u64,
-    budget: Cell<u32>,
+    pub(super) meter: Meter,
+    fields: RefCell<Vec<Field>>,
+}
+
+/// A real number, or an infinity, as far as it takes to put it in order among others.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Infinite(bool),
+    Exact(BigRational),
+    Digits(Box<numeric::Value>),
 }
 
 impl Judge {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             seed,
-            budget: Cell::new(BUDGET),
+            meter: Meter::new(),
+            fields: RefCell::default(),
         }
     }
 
+    pub(super) fn rational(&self, expr: &Expr) -> Option<BigRational> {
+        rational(expr, &self.meter)
+    }
+
     pub(super) fn same(&self, right: &Expr, given: &Expr) -> Option<Same> {
-        if let (Some(right), Some(given)) = (rational(right), rational(given)) {
+        if let (Some(right), Some(given)) = (self.rational(right), self.rational(given)) {
             return (right == given).then_some(Same::Number);
         }
         if right == given {
@@ -61,9 +79,9 @@ impl Judge {
     /// Whether the values agree in large fields; `None` where they cannot be computed there.
     fn identity(&self, right: &Expr, given: &Expr) -> Option<bool> {
         let mut agreed = 0;
-        for prime in 0..PRIMES.len() {
-            let mut field = Field::new(self.seed, prime, prime as u64);
-            match (field.value(right), field.value(given)) {
+        for number in 0..FIELDS {
+            let value = |expr| self.modular(number, expr);
+            match (value(right), value(given)) {
                 (Ok(a), Ok(b)) if a != b => return Some(false),
                 (Ok(_), Ok(_)) => agreed += 1,
                 (Err(Missing::Unknown), _) | (_, Err(Missing::Unknown)) => return None,
@@ -76,14 +94,30 @@ impl Judge {
         (agreed > 0).then_some(true)
     }
 
+    fn modular(&self, number: usize, expr: &Expr) -> Result<Element, Missing> {
+        let mut fields = self.fields.borrow_mut();
+        while fields.len() <= number {
+            // A prime is found.
+            self.meter.spend(2_000).ok_or(Missing::Unknown)?;
+            let next = Field::new(self.seed, fields.len() as u64);
+            fields.push(next);
+        }
+        fields[number].value(expr, &self.meter)
+    }
+
+    /// What is the same of equal values, and of others hardly ever; where there is something of that kind.
+    pub(super) fn print(&self, expr: &Expr) -> Option<Element> {
+        self.modular(0, expr).ok()
+    }
+
     fn digits(&self, right: &Expr, given: &Expr) -> Option<bool> {
         let mut agreed = 0;
         for number in 0..TRIES {
             self.spend(right, given)?;
             let mut point = Point::new(self.seed, number);
             let values = (
-                numeric::value(right, &mut point),
-                numeric::value(given, &mut point),
+                numeric::value(right, &mut point, &self.meter),
+                numeric::value(given, &mut point, &self.meter),
             );
             let (Some(a), Some(b)) = values else {
                 if point.is_anywhere() {
@@ -102,25 +136,59 @@ impl Judge {
         None
     }
 
-    /// Takes what computing both costs from what is left.
+    /// Takes what computing both to many digits costs from what is left.
     fn spend(&self, right: &Expr, given: &Expr) -> Option<()> {
-        let cost = cost(right).saturating_add(cost(given));
-        let left = self.budget.get().checked_sub(cost)?;
-        self.budget.set(left);
-        Some(())
+        let cost = self.cost(right).saturating_add(self.cost(given));
+        self.meter.spend(u64::from(cost) * DIGITS)
     }
 
-    /// The real number that an expression without variables is, to the precision of a double.
-    pub(super) fn real(&self, expr: &Expr) -> Option<f64> {
-        match infinity(expr) {
-            Some(true) => return Some(f64::INFINITY),
-            Some(false) => return Some(f64::NEG_INFINITY),
-            None => {}
+    /// The real number that an expression without variables is.
+    pub(super) fn place(&self, expr: &Expr) -> Option<Place> {
+        if let Some(positive) = infinity(expr) {
+            return Some(Place::Infinite(positive));
         }
-        self.spend(expr, expr)?;
+        if let Some(exact) = self.rational(expr) {
+            return Some(Place::Exact(exact));
+        }
+        self.digits_of(expr)
+            .map(|value| Place::Digits(Box::new(value)))
+    }
+
+    fn digits_of(&self, expr: &Expr) -> Option<numeric::Value> {
+        self.meter.spend(u64::from(self.cost(expr)) * DIGITS)?;
         let mut point = Point::new(self.seed, 0);
-        let value = numeric::value(expr, &mut point)?;
-        point.is_anywhere().then(|| value.real())?
+        let value = numeric::value(expr, &mut point, &self.meter)?;
+        (point.is_anywhere() && value.is_real()).then_some(value)
+    }
+
+    /// Which of two is less; `None` where that may not be computed any more.
+    pub(super) fn order(&self, a: &Place, b: &Place) -> Option<Ordering> {
+        self.meter.spend(10)?;
+        Some(match (a, b) {
+            (Place::Infinite(a), Place::Infinite(b)) => a.cmp(b),
+            (Place::Infinite(true), _) | (_, Place::Infinite(false)) => Ordering::Greater,
+            (Place::Infinite(false), _) | (_, Place::Infinite(true)) => Ordering::Less,
+            (Place::Exact(a), Place::Exact(b)) => {
+                self.meter.spend(arithmetic(a, b))?;
+                match (below(a, b), a == b) {
+                    (true, _) => Ordering::Less,
+                    (_, true) => Ordering::Equal,
+                    _ => Ordering::Greater,
+                }
+            }
+            (Place::Digits(a), Place::Digits(b)) => {
+                self.meter.spend(1_000)?;
+                a.order(b)
+            }
+            (Place::Digits(a), Place::Exact(b)) => {
+                self.meter.spend(1_000)?;
+                a.order(&numeric::of_rational(b)?)
+            }
+            (Place::Exact(a), Place::Digits(b)) => {
+                self.meter.spend(1_000)?;
+                numeric::of_rational(a)?.order(b)
+            }
+        })
     }
 
     /// Whether two expressions differ by a factor that is the same everywhere and not 0: the sign of it.
@@ -131,8 +199,8 @@ impl Judge {
             self.spend(right, given)?;
             let mut point = Point::new(self.seed, number);
             let (Some(a), Some(b)) = (
-                numeric::value(right, &mut point),
-                numeric::value(given, &mut point),
+                numeric::value(right, &mut point, &self.meter),
+                numeric::value(given, &mut point, &self.meter),
             ) else {
                 continue;
             };
@@ -172,36 +240,53 @@ fn infinity(expr: &Expr) -> Option<bool> {
     }
 }
 
-/// What it costs to compute: 4 for a function, 8 for two or for a root, 1 for everything else.
-fn cost(expr: &Expr) -> u32 {
-    let parts = |parts: &[Expr]| parts.iter().map(cost).fold(0, u32::saturating_add);
-    match expr {
-        Expr::Call(function, arguments) => {
-            let twice = matches!(
-                function,
-                Function::Tan
-                    | Function::Arcsin
-                    | Function::Arccos
-                    | Function::Arctan
-                    | Function::Cot
-                    | Function::Log
-                    | Function::Sinh
-                    | Function::Cosh
-                    | Function::Tanh
-            );
-            parts(arguments).saturating_add(if twice { 8 } else { 4 })
+impl Judge {
+    /// What it costs to compute to many digits: 4 for a function, 8 for two or for a root, 1 for everything else.
+    fn cost(&self, expr: &Expr) -> u32 {
+        let parts = |parts: &[Expr]| {
+            parts
+                .iter()
+                .map(|part| self.cost(part))
+                .fold(0, u32::saturating_add)
+        };
+        match expr {
+            Expr::Call(function, arguments) => {
+                let twice = matches!(
+                    function,
+                    Function::Tan
+                        | Function::Arcsin
+                        | Function::Arccos
+                        | Function::Arctan
+                        | Function::Cot
+                        | Function::Log
+                        | Function::Sinh
+                        | Function::Cosh
+                        | Function::Tanh
+                );
+                parts(arguments).saturating_add(if twice { 8 } else { 4 })
+            }
+            // A root of what is not a positive number is a logarithm and an exponential, and so are all but square roots.
+            Expr::Root(index, inner) if is_two(index) && self.rational(inner).is_some() => 2,
+            Expr::Root(_, inner) => self.cost(inner).saturating_add(8),
+            Expr::Power(base, power) => {
+                let plain = self
+                    .rational(power)
+                    .is_some_and(|power: BigRational| power.is_integer());
+                let own = if plain { 1 } else { 8 };
+                self.cost(base)
+                    .saturating_add(self.cost(power))
+                    .saturating_add(own)
+            }
+            Expr::Sum(all) | Expr::Product(all) => parts(all),
+            Expr::Negative(inner) | Expr::Degrees(inner) | Expr::Percent(inner) => {
+                self.cost(inner).saturating_add(1)
+            }
+            Expr::Quotient(above, below) => self.cost(above).saturating_add(self.cost(below)),
+            _ => 1,
         }
-        // A root of what is not a positive number is a logarithm and an exponential.
-        Expr::Root(_, inner) if rational(inner).is_some() => 2,
-        Expr::Root(_, inner) => cost(inner).saturating_add(8),
-        Expr::Power(base, power) => {
-            let plain = rational(power).is_some_and(|power: BigRational| power.is_integer());
-            let own = if plain { 1 } else { 8 };
-            cost(base).saturating_add(cost(power)).saturating_add(own)
-        }
-        Expr::Sum(all) | Expr::Product(all) => parts(all),
-        Expr::Negative(inner) | Expr::Degrees(inner) | Expr::Percent(inner) => cost(inner) + 1,
-        Expr::Quotient(above, below) => cost(above) + cost(below),
-        _ => 1,
     }
+}
+
+fn is_two(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(two) if *two == BigRational::from_integer(2.into()))
 }

@@ -1,0 +1,137 @@
+//! Numbers with what they measure: units, degrees, percent, money, words.
+
+use std::borrow::Cow;
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+
+use super::Rule;
+use super::exact::rational;
+use super::meter::Meter;
+use super::syntax::Expr;
+use super::unit::{self, Measure, measure};
+use super::value::Judge;
+
+/// Numbers with what they measure.
+pub(super) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
+    if let (Some(a), Some(b)) = (told(right), told(given))
+        && a != b
+    {
+        return None;
+    }
+    let (right, of) = measured(right);
+    let (given, other) = measured(given);
+    let same = |a: &Expr, b: &Expr| judge.same(a, b).map(Rule::from);
+    let scaled = |expr: &Expr, size: &BigRational| {
+        Expr::Product(vec![expr.clone(), Expr::Number(size.clone())])
+    };
+    let hundredth = BigRational::new(BigInt::from(1), BigInt::from(100));
+    let degrees = |expr: &Expr| Expr::Degrees(Box::new(expr.clone()));
+    match (of, other) {
+        (
+            Some(Measure::Unit(size, dimension)),
+            Some(Measure::Unit(other_size, other_dimension)),
+        ) => {
+            if dimension != other_dimension {
+                return None;
+            }
+            if size == other_size {
+                return same(&right, &given);
+            }
+            same(&scaled(&right, &size), &scaled(&given, &other_size)).map(|_| Rule::Unit)
+        }
+        (Some(a), Some(b)) if apart(&a, &b) => None,
+        (Some(Measure::Percent), None) => same(&right, &given)
+            .or_else(|| same(&scaled(&right, &hundredth), &given).map(|_| Rule::Unit)),
+        (None, Some(Measure::Percent)) => same(&right, &given)
+            .or_else(|| same(&right, &scaled(&given, &hundredth)).map(|_| Rule::Unit)),
+        (Some(Measure::Degrees), None) => {
+            same(&right, &given).or_else(|| same(&degrees(&right), &given).map(|_| Rule::Unit))
+        }
+        (None, Some(Measure::Degrees)) => {
+            same(&right, &given).or_else(|| same(&right, &degrees(&given)).map(|_| Rule::Unit))
+        }
+        _ => same(&right, &given),
+    }
+}
+
+/// Whether it is a number with a unit that has a size.
+pub(super) fn names_unit(expr: &Expr, meter: &Meter) -> bool {
+    matches!(expr, Expr::Quantity(number, words)
+        if matches!(measure(words), Measure::Unit(..)) && rational(number, meter).is_some())
+}
+
+/// What is said of a measure besides, and makes it another where it differs: of which scale degrees are, or in which direction; per what money is.
+fn told(expr: &Expr) -> Option<String> {
+    let (measure_of, words) = match expr {
+        Expr::Negative(inner) => return told(inner),
+        Expr::Quantity(inner, words) => match measured(inner).1 {
+            Some(of) => (of, words.as_str()),
+            // 50 degrees Celsius
+            None => (Measure::Degrees, of_degrees(words)?),
+        },
+        _ => return None,
+    };
+    let tells = match (&measure_of, measure(words)) {
+        (_, Measure::Scale(_)) => false,
+        (Measure::Degrees, of) => of != Measure::Degrees,
+        (Measure::Unit(..), of @ Measure::Unit(..)) => of != measure_of,
+        _ => false,
+    };
+    let lower = words.trim().trim_matches('.').to_lowercase();
+    tells.then(|| match lower.as_str() {
+        "fahrenheit" => "f".into(),
+        "celsius" | "centigrade" => "c".into(),
+        _ => lower,
+    })
+}
+
+/// What stands behind the word "degrees", where something does.
+fn of_degrees(words: &str) -> Option<&str> {
+    let (first, rest) = words.trim().split_once(char::is_whitespace)?;
+    matches!(first.to_ascii_lowercase().as_str(), "degree" | "degrees").then_some(rest)
+}
+
+/// Whether two measures are of different kinds: no value of one is one of the other.
+fn apart(one: &Measure, other: &Measure) -> bool {
+    let kind = |measure: &Measure| match measure {
+        Measure::Unit(..) => 0,
+        Measure::Degrees => 1,
+        Measure::Percent => 2,
+        Measure::Words => 3,
+        Measure::Generic | Measure::Scale(_) | Measure::Noon(_) => 4,
+    };
+    let (a, b) = (kind(one), kind(other));
+    // 50 °F may be written 50°.
+    let warm = |one: &Measure, other: &Measure| matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature());
+    // "units" may be any unit, or any word for what is counted.
+    let any = |one, other| one == 4 && matches!(other, 0 | 3);
+    a != b && !any(a, b) && !any(b, a) && !warm(one, other) && !warm(other, one)
+}
+
+/// A value, and the unit that stands beside it.
+pub(super) fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
+    match expr {
+        Expr::Negative(inner) => match measured(inner) {
+            (_, None) => (Cow::Borrowed(expr), None),
+            (inner, of) => (Cow::Owned(Expr::Negative(Box::new(inner.into_owned()))), of),
+        },
+        // $3 million, $5 dollars.
+        Expr::Money(sign, inner) => (measured(inner).0, Some(unit::money(*sign))),
+        Expr::Degrees(inner) => (Cow::Borrowed(inner), Some(Measure::Degrees)),
+        Expr::Percent(inner) => (Cow::Borrowed(inner), Some(Measure::Percent)),
+        Expr::Quantity(inner, words) if of_degrees(words).is_some() => {
+            (measured(inner).0, Some(Measure::Degrees))
+        }
+        Expr::Quantity(inner, words) => match (measure(words), measured(inner)) {
+            (Measure::Scale(size), (amount, of)) => {
+                let product = vec![amount.into_owned(), Expr::Number(size)];
+                (Cow::Owned(Expr::Product(product)), of)
+            }
+            (of, (amount, None)) => (amount, Some(of)),
+            // 90° degrees.
+            (_, (amount, of)) => (amount, of),
+        },
+        other => (Cow::Borrowed(other), None),
+    }
+}
