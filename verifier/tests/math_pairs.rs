@@ -136,3 +136,44 @@ fn hostile_answers_end_and_equal_nothing_else() {
         let _ = compare(&hostile, &format!("{hostile}+1"), Policy::Lenient);
     }
 }
+
+/// What was judged before, on which thread, and in which order, changes neither a verdict nor the rule.
+#[test]
+fn a_verdict_depends_on_the_two_answers_alone() {
+    let pairs = pairs();
+    let judge = |(_, right, given): &(char, &str, &str)| {
+        [Policy::Standard, Policy::Lenient].map(|policy| compare(right, given, policy))
+    };
+    let forwards: Vec<[Comparison; 2]> = pairs.iter().map(judge).collect();
+    let mut backwards: Vec<[Comparison; 2]> = pairs.iter().rev().map(judge).collect();
+    backwards.reverse();
+    assert_eq!(forwards, backwards);
+    // Behind one that spends all that a comparison may.
+    let hostile = format!(r"\{{{}\}}", r"\sin 1, \cos 2, ".repeat(60) + "1");
+    let threads = 4;
+    std::thread::scope(|scope| {
+        let each: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (pairs, hostile, judge) = (&pairs, &hostile, &judge);
+                scope.spawn(move || {
+                    let mine = pairs.iter().skip(thread).step_by(threads);
+                    mine.map(|pair| {
+                        let _ = compare(r"\sin 1, \cos 2", hostile, Policy::Lenient);
+                        judge(pair)
+                    })
+                    .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for (thread, verdicts) in each.into_iter().enumerate() {
+            let verdicts = verdicts.join().expect("a thread ends");
+            let expected: Vec<_> = forwards
+                .iter()
+                .skip(thread)
+                .step_by(threads)
+                .copied()
+                .collect();
+            assert_eq!(verdicts, expected, "thread {thread}");
+        }
+    });
+}

@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo install cargo-fuzz
-//! cd verifier && cargo fuzz run math -- -max_len=160 -timeout=5
+//! cd verifier && cargo fuzz run math -- -max_len=600 -timeout=5
 //! ```
 #![no_main]
 
@@ -22,7 +22,13 @@ const PIECES: &[&str] = &[
     "2^", "10^", "\\binom", "\\gcd", "\\max", "\\lfloor", "\\rfloor", "\\left", "\\right", "\\cup", "\\cap", "\\setminus", "\\mathbb{R}", "\\text{ cm}", "\\text{ m}",
     "\\text{and}", "\\text{or}", "\\text{east}", "\\text{ p.m.}", " ", "\\begin{pmatrix}", "\\end{pmatrix}", "&", "\\\\", "\\overline{3}", "f(", "\\cdot", "\\times",
     "\\div", "}{", "^{", "_{", "½", "√", "π", "\\boxed{", "million", "dollars", "\\choose", "\\approx", "\\emptyset", "_8", "PM",
+    "√16777183", "√16777139", "√16776491", "√8179", "\\sqrt{12345678901234567890}", "\\{√8179+√12967,", "\\sqrt[3]{7}+", "\\sin 1,", "3^{5000}", "(1+\\pm", "x>1,", "x\\ne 2,",
+    "(0,1)\\cup", "\\binom{4096}{2048}", "512!", "x_1", "443075998594971901525755795893562721", "0.\\overline{142857}", "\\land", "(x,y)=",
 ];
+/// Times that a part of an answer is repeated, at most: that makes answers of the length that is compared, which single pieces seldom do.
+const REPEATED: usize = 64;
+/// What repeats the pieces before it: 254, how many, how often.
+const REPEAT: u8 = 254;
 
 /// Processor time of one comparison: instrumented code takes several times as long as what is released, whose limit is 20 ms.
 const LIMIT: Duration = Duration::from_millis(100);
@@ -49,7 +55,21 @@ fn in_time<T>(work: impl Fn() -> T) -> T {
 }
 
 fn text(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| PIECES[usize::from(*byte) % PIECES.len()]).collect()
+    let mut pieces: Vec<&str> = Vec::new();
+    let mut bytes = bytes.iter().map(|byte| usize::from(*byte));
+    while let Some(byte) = bytes.next() {
+        if byte != usize::from(REPEAT) {
+            pieces.push(PIECES[byte % PIECES.len()]);
+            continue;
+        }
+        let (Some(length), Some(times)) = (bytes.next(), bytes.next()) else { break };
+        let part = pieces[pieces.len().saturating_sub(length % 32)..].to_vec();
+        for _ in 0..times % REPEATED {
+            pieces.extend(&part);
+        }
+        pieces.truncate(4096);
+    }
+    pieces.concat()
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -165,7 +165,7 @@ fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<BigRati
             if k > n {
                 return Some(BigRational::zero());
             }
-            meter.spend(u64::from(k.min(n - k)) * 24)?;
+            meter.spend(u64::from(k.min(n - k)) * 64)?;
             let mut binomial = BigUint::one();
             for step in 0..k.min(n - k) {
                 binomial = binomial * (n - step) / (step + 1);

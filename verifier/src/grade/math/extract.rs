@@ -40,24 +40,46 @@ impl Source {
 /// The final answer of `completion`, where `extraction` finds one.
 #[must_use]
 pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>> {
-    let completion = outside_thought(completion);
-    if let Some(text) = last_boxed(completion) {
+    let parts = spoken(completion);
+    let boxed = parts.iter().rev().find_map(|part| last_boxed(part));
+    if let Some(text) = boxed {
         return answer(text, Source::Boxed);
     }
-    match extraction {
-        Extraction::Boxed => None,
-        Extraction::Any => last_phrase(completion)
-            .and_then(|text| answer(text, Source::Phrase))
-            .or_else(|| last_value(completion)),
+    if extraction == Extraction::Boxed {
+        return None;
     }
+    parts
+        .iter()
+        .rev()
+        .find_map(|part| last_phrase(part).and_then(|text| answer(text, Source::Phrase)))
+        .or_else(|| parts.iter().rev().find_map(|part| last_value(part)))
 }
 
-/// What follows the last `<think>…</think>`; what stands before one that is still open.
-fn outside_thought(completion: &str) -> &str {
-    match (completion.rfind("</think>"), completion.find("<think>")) {
-        (Some(end), _) => &completion[end + "</think>".len()..],
-        (None, Some(start)) => &completion[..start],
-        (None, None) => completion,
+/// What is not thought, in order: what stands before, between and behind the pairs of `<think>` and `</think>`. What follows a `<think>` that is still open is thought, and so is
+/// what stands before a `</think>` that was never opened: the prompt may have opened it.
+fn spoken(completion: &str) -> Vec<&str> {
+    const OPEN: &str = "<think>";
+    const CLOSE: &str = "</think>";
+    let mut parts = Vec::new();
+    let mut rest = completion;
+    // Thought that the prompt has opened.
+    let first = rest.find(CLOSE);
+    if let Some(close) = first
+        && !rest[..close].contains(OPEN)
+    {
+        rest = &rest[close + CLOSE.len()..];
+    }
+    loop {
+        let Some(open) = rest.find(OPEN) else {
+            parts.push(rest);
+            return parts;
+        };
+        parts.push(&rest[..open]);
+        let inside = &rest[open + OPEN.len()..];
+        let Some(close) = inside.find(CLOSE) else {
+            return parts;
+        };
+        rest = &inside[close + CLOSE.len()..];
     }
 }
 
@@ -148,22 +170,82 @@ fn last_boxed(text: &str) -> Option<&str> {
     last.map(|(start, end)| &text[start..end])
 }
 
-/// What follows the last "answer is" or the like: a formula that begins there, or the words to the end of the sentence or line.
+/// What follows the last "answer is" or the like: the formulas that begin there, or the words to where the sentence, the line or the reason begins that is given for it.
 fn last_phrase(text: &str) -> Option<&str> {
-    const PHRASES: [&str; 5] = ["answer is", "answers are", "answer:", "answer =", "####"];
+    const PHRASES: [&str; 6] = [
+        "answer is",
+        "answers are",
+        "answer:",
+        "answer =",
+        "therefore ",
+        "####",
+    ];
     // ASCII lower-casing keeps every byte's place.
     let lower = text.to_ascii_lowercase();
-    let after = |phrase: &&str| Some(lower.rfind(*phrase)? + phrase.len());
+    let after = |phrase: &&str| {
+        let at = lower.rfind(*phrase)? + phrase.len();
+        // "Therefore" begins many a sentence that is no answer.
+        let value = |c: char| c.is_ascii_digit() || matches!(c, '-' | '−' | '$' | '\\' | '.');
+        let counts = !phrase.starts_with("therefore") || text[at..].trim_start().starts_with(value);
+        counts.then_some(at)
+    };
     let at = PHRASES.iter().filter_map(after).max()?;
-    let rest = text[at..].trim_start_matches([':', ' ', '*', '\n']);
+    let rest = text[at..].trim_start_matches([':', ' ', '*', '\n', '\r']);
+    for (open, close) in [("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)")] {
+        if let Some(formula) = rest.strip_prefix(open)
+            && let Some(end) = formula.find(close).filter(|end| *end > 0)
+        {
+            return Some(&formula[..end]);
+        }
+    }
     let line = rest.lines().next()?;
     if let Some(formula) = line.strip_prefix('$')
         && let Some(end) = formula.find('$').filter(|end| *end > 0)
     {
-        return Some(&formula[..end]);
+        // $3$ and $4$ are an answer together.
+        return Some(match formulas(line) {
+            Some(end) => &line[..end],
+            None => &formula[..end],
+        });
     }
-    let end = line.find(". ").unwrap_or(line.len());
-    Some(line[..end].trim_end_matches(['.', '*', ' ', '!']))
+    let lower = line.to_ascii_lowercase();
+    let reasons = [
+        ". ",
+        ", as ",
+        ", since ",
+        ", because ",
+        ", so ",
+        ", which ",
+        " because ",
+        " since ",
+        " (see ",
+        " as shown ",
+    ];
+    let end = reasons
+        .iter()
+        .filter_map(|reason| lower.find(reason))
+        .min()
+        .unwrap_or(line.len());
+    Some(line[..end].trim_end_matches(['.', '*', ' ', '!', ',']))
+}
+
+/// Where several formulas end that have but commas and "and" or "or" between them.
+fn formulas(line: &str) -> Option<usize> {
+    let (mut end, mut count) = (0, 0);
+    loop {
+        let between = &line[end..];
+        let start = between.find('$')?;
+        let words = between[..start].trim_matches([' ', ',']);
+        if count > 0 && !matches!(words, "" | "and" | "or") {
+            return None;
+        }
+        let inside = &between[start + 1..];
+        end += start + 1 + inside.find('$')? + 1;
+        count += 1;
+        if !line[end..].contains('$') {
+            return (count > 1).then_some(end);
+        }
+    }
 }
 
 /// The last number, with its sign, its thousands separators and its decimals.
@@ -186,13 +268,16 @@ fn last_number(text: &str) -> Option<&str> {
         start -= 1;
     }
     // A sign is part of the number unless it stands between two operands.
-    if start > 0 && bytes[start - 1] == b'-' {
-        let before = bytes[..start - 1]
+    let minus = ["-", "−"]
+        .into_iter()
+        .find(|minus| text[..start].ends_with(minus));
+    if let Some(minus) = minus {
+        let before = bytes[..start - minus.len()]
             .iter()
             .rev()
             .find(|byte| !byte.is_ascii_whitespace());
         if !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b')' | b'}')) {
-            start -= 1;
+            start -= minus.len();
         }
     }
     Some(&text[start..end])
@@ -257,6 +342,31 @@ mod tests {
         assert_eq!(boxed(r"<think>\boxed{1}</think> done"), None);
         assert_eq!(boxed(r"<think>perhaps \boxed{1}"), None);
         assert_eq!(boxed(r"\boxed{2} <think>or \boxed{1}"), Some("2"));
+        assert_eq!(boxed(r"\boxed{5} <think>\boxed{6}</think>"), Some("5"));
+        assert_eq!(
+            boxed(r"<think>x</think>\boxed{5}<think>hm</think>"),
+            Some("5")
+        );
+        assert_eq!(
+            boxed(r"<think>a</think> \boxed{5} <think> \boxed{6}"),
+            Some("5")
+        );
+        assert_eq!(boxed(r"\boxed{1}</think> \boxed{2}"), Some("2"));
+        assert_eq!(boxed(r"\boxed{1}</think> done"), None);
+    }
+
+    #[test]
+    fn a_phrase_may_be_followed_by_formulas_or_by_a_reason() {
+        assert_eq!(any("The answers are $3$ and $4$."), Some("$3$ and $4$"));
+        assert_eq!(any("The answer is:\n\\[\n5\n\\]"), Some("5"));
+        assert_eq!(any("The answer is $$7$$ cm"), Some("7"));
+        assert_eq!(any("The answer is 5, as shown in step 3"), Some("5"));
+        assert_eq!(any("The answer is 4 (see page 12)"), Some("4"));
+        assert_eq!(any("The answer is 4 because 2+2=4"), Some("4"));
+        assert_eq!(any("Now 1 + 2 = 3, therefore 5"), Some("5"));
+        assert_eq!(any("Therefore the sum of 3 is 8"), Some("8"));
+        assert_eq!(any("x = \u{2212}5"), Some("\u{2212}5"));
+        assert_eq!(any("9\u{2212}5"), Some("5"));
     }
 
     #[test]

@@ -55,7 +55,17 @@ pub(super) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
         return Some(rule);
     }
     if let (Some((how, a)), Some((other, b))) = (joined(right), joined(given)) {
-        let alike = how == other || how.is_none() || other.is_none();
+        // What is computed as a set is decided.
+        if Reals::of(judge, right).is_some() && Reals::of(judge, given).is_some() {
+            return None;
+        }
+        // A comma says "and"; "or" where all begin with one name.
+        let alike = match (how, other) {
+            (None, Some(SetOperator::Union)) | (Some(SetOperator::Union), None) => {
+                begin_alike(&a) && begin_alike(&b)
+            }
+            (how, other) => how == other || how.is_none() || other.is_none(),
+        };
         let same = alike && a.len() <= MAX_UNORDERED && unordered(judge, &a, &b, false);
         return same.then_some(Rule::Elements);
     }
@@ -203,6 +213,14 @@ fn joined(expr: &Expr) -> Option<(Option<SetOperator>, Vec<&Expr>)> {
         _ => return None,
     };
     items.iter().all(is_relation).then_some((how, items))
+}
+
+fn begin_alike(items: &[&Expr]) -> bool {
+    let first = |item: &Expr| match item {
+        Expr::Relation(parts, _) => parts.first().cloned(),
+        _ => None,
+    };
+    items.windows(2).all(|two| first(two[0]) == first(two[1]))
 }
 
 /// The same elements in any order; in braces, however often each is written.
