@@ -28,6 +28,13 @@ impl VerdictCache {
         }
     }
 
+    /// Waits until every verdict is on the disk.
+    pub fn flush(&self) {
+        if let Some(disk) = &self.disk {
+            disk.flush();
+        }
+    }
+
     /// The verdict under `key`, if it is in memory. Never blocks on the disk.
     #[must_use]
     pub fn in_memory(&self, key: &Key) -> Option<Grading> {

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     tracing::info!("data sets: {}", names.join(", "));
     let open = prepare::apart(&config, open);
     let until_stdin_ends = args.until_stdin_ends;
-    tokio::runtime::Runtime::new()
+    let served = tokio::runtime::Runtime::new()
         .context("the async runtime could not be started")?
         .block_on(async {
             let listener = TcpListener::bind(config.listen).await.map_err(|error| {
@@ -96,7 +96,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             print(&format!("listening on http://{address}\n"))?;
             serve(listener, &service, asked_to_stop(until_stdin_ends)).await;
             Ok(ExitCode::SUCCESS)
-        })
+        });
+    service.flush();
+    served
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

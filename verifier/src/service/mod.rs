@@ -111,6 +111,11 @@ impl Service {
         Ok(())
     }
 
+    /// Waits until every verdict that was given is on the disk, where there is one.
+    pub fn flush(&self) {
+        self.cache.flush();
+    }
+
     /// Whether the service is ready, and each grader's state.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
