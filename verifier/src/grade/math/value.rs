@@ -11,7 +11,7 @@ use super::modular::{Element, Field, Missing};
 use super::numeric::{self, Point};
 use super::syntax::{Constant, Expr, Function};
 
-/// Steps of what is computed to many digits, for each of [`cost`]'s.
+/// Steps of what is computed to many digits, for each step of `cost`.
 const DIGITS: u64 = 6_000;
 /// Points at which a numeric identity must hold, and how many are tried.
 const POINTS: u64 = 4;
