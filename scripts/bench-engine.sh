@@ -11,7 +11,7 @@ home=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}
 venv=$home/engine-peers
 [ $# -gt 0 ] || set -- rollout step iteration
 
-cargo build --release --locked -p trainer
+cargo build --release --locked --workspace
 "$bin" fetch model:smollm2-135m-instruct >&2
 gguf=$(find "$home/models/smollm2-135m-instruct" -name '*.gguf')
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with what was skipped, and why.
 # Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, tokenizers and a 90 MB compiler of CUDA kernels into the cache folder ($RAPID_HOME) the
-# first time, and a 180 MB Lean into /tmp.
-# With --lean, the tests of Lean proofs alone and all of them, about an hour, which ends in sandboxes/lean/RESULTS.md.
+# first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
+# Run as root on Debian or Ubuntu, it changes the system: it installs docker.io, iptables, debootstrap and npm where they are missing, and where no Docker engine
+# answers it starts dockerd and leaves it running. As any other user it installs no packages and skips what it lacks.
+# With --lean, it runs the tests of Lean proofs alone, but all of them, which takes about an hour, and writes sandboxes/lean/RESULTS.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -76,7 +78,7 @@ fi
 if [ "${1:-}" = --lean ]; then
   results=$root/sandboxes/lean/RESULTS.md
   table=$target/lean-results.md
-  RAPID_TEST_LEAN_ALL=1 RAPID_TEST_LEAN_RESULTS=$(realpath -m "$table") cargo test --release --locked -p verifier --test lean -- --nocapture
+  RAPID_TEST_LEAN_ALL=1 RAPID_TEST_LEAN_RESULTS=$(realpath -m "$table") cargo test --release --locked --workspace --test lean -- --nocapture
   sed '/^| theorem/,$d' "$results" >"$table.whole"
   cat "$table" >>"$table.whole"
   mv "$table.whole" "$results"

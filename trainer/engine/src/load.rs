@@ -6,6 +6,7 @@ pub(crate) mod gguf;
 pub(crate) mod llama_cpp;
 pub(crate) mod random;
 pub(crate) mod safetensors;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,7 @@ use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::text::Text;
 use gguf::Gguf;
-use safetensors::SafetensorsFile;
+pub use stored::Stored;
 
 /// A weight: row-major values and their shape.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -39,28 +40,83 @@ pub struct Weights {
     pub tensors: BTreeMap<String, Tensor>,
 }
 
-impl Weights {
-    /// Takes a weight out, so that it is in memory once only.
-    pub fn take(&mut self, name: &str) -> Option<Tensor> {
-        self.tensors.remove(name)
+/// Where a model's weights come from.
+pub trait TensorSource {
+    /// The values of the weight of this Hugging Face name, row-major, where it has exactly this shape. Each is taken once.
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError>;
+}
+
+impl TensorSource for Weights {
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
+        let tensor = self.tensors.remove(name).ok_or_else(|| missing(name))?;
+        let size: usize = shape.iter().product();
+        if tensor.shape != shape || tensor.data.len() != size {
+            return Err(EngineError::Request(format!(
+                "the weight `{name}` is {:?}, but {shape:?} was expected; the model's files do not fit its configuration",
+                tensor.shape
+            )));
+        }
+        Ok(tensor.data)
     }
 }
 
+fn missing(name: &str) -> EngineError {
+    EngineError::Request(format!(
+        "the weight `{name}` is missing; the model's files do not fit its configuration"
+    ))
+}
+
 /// A model as its files describe it.
-pub struct Loaded {
+pub struct Loaded<W = Weights> {
     /// Sizes and flags.
     pub config: ModelConfig,
     /// Every weight.
-    pub weights: Weights,
+    pub weights: W,
     /// Tokenizer and chat template.
     pub text: Text,
 }
 
 /// Loads a GGUF file, a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one GGUF file.
 pub fn open(path: &Path) -> Result<Loaded, EngineError> {
+    let Loaded {
+        config,
+        weights: mut stored,
+        text,
+    } = unread(path)?;
+    let mut weights = Weights::default();
+    for (name, shape) in config.tensor_shapes() {
+        let data = stored.take(&name, &shape)?;
+        weights.tensors.insert(name, Tensor { shape, data });
+    }
+    Ok(Loaded {
+        config,
+        weights,
+        text,
+    })
+}
+
+/// The same with the weights still in their files.
+pub fn unread(path: &Path) -> Result<Loaded<Stored>, EngineError> {
     match files(path)? {
-        Files::Folder => open_folder(path),
-        Files::Gguf(file) => open_gguf(&file),
+        Files::Folder => {
+            let config = folder_config(path)?;
+            let text = Text::from_folder(path, &config)?;
+            let weights = Stored::in_folder(path, &config)?;
+            Ok(Loaded {
+                config,
+                weights,
+                text,
+            })
+        }
+        Files::Gguf(file) => {
+            let (gguf, config, text) = open_gguf(&file).map_err(|reason| wrong(&file, reason))?;
+            let weights = Stored::in_gguf(&file, gguf, &config)?;
+            Ok(Loaded {
+                config,
+                weights,
+                text,
+            })
+        }
     }
 }
 
@@ -83,13 +139,8 @@ pub fn text(path: &Path) -> Result<(ModelConfig, Text), EngineError> {
             Ok((config, text))
         }
         Files::Gguf(file) => {
-            let load = || {
-                let mut gguf = Gguf::open(&file)?;
-                let config = llama_cpp::config(&mut gguf)?;
-                let text = Text::from_gguf(&gguf, &config)?;
-                Ok((config, text))
-            };
-            load().map_err(|reason| wrong(&file, reason))
+            let (_, config, text) = open_gguf(&file).map_err(|reason| wrong(&file, reason))?;
+            Ok((config, text))
         }
     }
 }
@@ -151,30 +202,11 @@ fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {
     }
 }
 
-fn open_gguf(path: &Path) -> Result<Loaded, EngineError> {
-    let load = || -> Result<Loaded, String> {
-        let mut gguf = Gguf::open(path)?;
-        let config = llama_cpp::config(&mut gguf)?;
-        let text = Text::from_gguf(&gguf, &config)?;
-        let weights = llama_cpp::weights(&mut gguf, &config)?;
-        Ok(Loaded {
-            config,
-            weights,
-            text,
-        })
-    };
-    load().map_err(|reason| wrong(path, reason))
-}
-
-fn open_folder(folder: &Path) -> Result<Loaded, EngineError> {
-    let config = folder_config(folder)?;
-    let text = Text::from_folder(folder, &config)?;
-    let weights = folder_weights(folder, &config)?;
-    Ok(Loaded {
-        config,
-        weights,
-        text,
-    })
+fn open_gguf(path: &Path) -> Result<(Gguf, ModelConfig, Text), String> {
+    let mut gguf = Gguf::open(path)?;
+    let config = llama_cpp::config(&mut gguf)?;
+    let text = Text::from_gguf(&gguf, &config)?;
+    Ok((gguf, config, text))
 }
 
 fn folder_config(folder: &Path) -> Result<ModelConfig, EngineError> {
@@ -230,44 +262,6 @@ fn overlapping<'a>(
     neighbours
         .find(|((_, one), (_, other))| other.start < one.end)
         .map(|((one, _), (other, _))| (*one, *other))
-}
-
-fn folder_weights(folder: &Path, config: &ModelConfig) -> Result<Weights, EngineError> {
-    let single = folder.join("model.safetensors");
-    let index = folder.join("model.safetensors.index.json");
-    let files = if single.exists() {
-        vec![single]
-    } else if index.exists() {
-        shards(folder, &index)?
-    } else {
-        return Err(wrong(
-            folder,
-            "holds no model.safetensors; other forms of weights (pytorch_model.bin) are not read, so take the model as safetensors".into(),
-        ));
-    };
-    let mut shapes: BTreeMap<String, Vec<usize>> = config.tensor_shapes().into_iter().collect();
-    let mut weights = Weights::default();
-    for path in &files {
-        let mut file = SafetensorsFile::open(path)?;
-        let stored: Vec<String> = file.names().map(str::to_owned).collect();
-        for stored in stored {
-            let name = text_name(&stored);
-            if let Some(shape) = shapes.remove(&name) {
-                let data = file.tensor(&stored, &shape)?;
-                weights.tensors.insert(name, Tensor { shape, data });
-            }
-        }
-    }
-    match shapes.len() {
-        0 => Ok(weights),
-        n => Err(wrong(
-            folder,
-            format!(
-                "{n} weights of the model that config.json describes are missing, the first of them `{}`; the folder is incomplete, so fetch or save it again",
-                shapes.keys().next().map_or("", String::as_str)
-            ),
-        )),
-    }
 }
 
 /// A weight's name without what says that it is of the text part of a model that also sees.

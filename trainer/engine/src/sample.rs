@@ -159,9 +159,16 @@ fn cut_off(logits: &[f32], sampling: &Sampling, weight: impl Fn(f32) -> f32) -> 
     for (_, value) in &mut kept {
         *value = weight(*value);
     }
+    let total: f64 = kept.iter().map(|&(_, w)| f64::from(w)).sum();
+    // Sorting a whole vocabulary takes longer than a step. Tokens this unlikely together weigh less than what top-p leaves out.
+    let least = match sampling.top_p {
+        p if p < 1.0 => (1.0 - f64::from(p)) * total / kept.len() as f64,
+        _ => 0.0,
+    };
+    // The likeliest token's weight is 1.
+    kept.retain(|&(_, w)| w >= sampling.min_p && f64::from(w) >= least);
     kept.sort_unstable_by(falling);
     if sampling.top_p < 1.0 {
-        let total: f64 = kept.iter().map(|&(_, w)| f64::from(w)).sum();
         let wanted = f64::from(sampling.top_p) * total;
         let mut cumulated = 0.0;
         let reached = kept.iter().position(|&(_, w)| {
@@ -169,11 +176,6 @@ fn cut_off(logits: &[f32], sampling: &Sampling, weight: impl Fn(f32) -> f32) -> 
             cumulated >= wanted
         });
         kept.truncate(reached.map_or(kept.len(), |last| last + 1));
-    }
-    if sampling.min_p > 0.0 {
-        // The likeliest token's weight is 1.
-        let passing = kept.partition_point(|&(_, w)| w >= sampling.min_p);
-        kept.truncate(passing.max(1));
     }
     kept
 }

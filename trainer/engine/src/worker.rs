@@ -11,7 +11,7 @@ use crate::backend::Dtype;
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
-use crate::load::{self, Loaded};
+use crate::load::{self, Loaded, TensorSource};
 use crate::model::{Lora, Model};
 use crate::sample::Sampling;
 use crate::text::{Date, Text};
@@ -147,7 +147,7 @@ impl Engine {
     /// Loads a model (a GGUF file, or a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one GGUF file) and starts its worker.
     pub fn open(model: &Path, options: EngineOptions) -> Result<Self, EngineError> {
         let model = model.to_owned();
-        Self::start(move || load::open(&model), options)
+        Self::start(move || load::unread(&model), options)
     }
 
     /// A model of random weights, a function of the seed, whose tokens are bytes: for benchmarks, which need a model's shape alone.
@@ -159,8 +159,8 @@ impl Engine {
         Self::start(move || load::random::random(config, seed), options)
     }
 
-    fn start(
-        load: impl FnOnce() -> Result<Loaded, EngineError> + Send + 'static,
+    fn start<W: TensorSource>(
+        load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
         let (worker, opened) = thread::start(load, options)?;

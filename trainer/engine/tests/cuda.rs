@@ -334,6 +334,44 @@ fn phases_take_turns_in_the_same_memory() {
 }
 
 #[test]
+fn keys_and_values_return_to_the_memory_that_training_took_over() {
+    let c = case(271, Family::Llama);
+    let (mut model, seen) = watched(&c.config, &c.weights, Dtype::Bf16);
+    let rows = (32 << 20) / model.kv_row_bytes() as usize;
+    let mut phase = || {
+        model.release_training();
+        model.reserve_kv(rows).unwrap();
+        model.logits(&batch(&[1, 2, 3], 0, 0), &[2]).unwrap();
+        model.release_kv();
+        update(&mut model, &c);
+        seen.lock().unwrap().allocated
+    };
+    let first = phase();
+    for _ in 0..3 {
+        assert!(phase() < first + (8 << 20));
+    }
+}
+
+#[test]
+fn a_pass_that_cannot_be_recorded_is_made_all_the_same() {
+    let mut random = Random(272);
+    let config = config(&mut random, Family::Qwen2);
+    let weights = weights(&mut random, &config);
+    let drawn = |unrecordable| {
+        let (mut model, seen) = watched(&config, &weights, Dtype::F32);
+        seen.lock().unwrap().unrecordable = unrecordable;
+        let drawn = generate(&mut model, &mut Random(5), 5, 12);
+        let replays = seen.lock().unwrap().calls.get("replay").copied();
+        (drawn, replays)
+    };
+    let (recorded, replays) = drawn(None);
+    assert_eq!(replays, Some(11));
+    for what in ["multiply", "launch", "record"] {
+        assert_eq!(drawn(Some(what)), (recorded.clone(), None), "{what}");
+    }
+}
+
+#[test]
 fn a_device_that_fails_is_an_error_and_not_a_panic() {
     let mut c = case(280, Family::Gemma3);
     c.groups.truncate(1);

@@ -216,8 +216,10 @@ pub trait Backend: Send {
     fn replay(&mut self, _buffers: &[Buf], _tokens: usize) -> bool {
         false
     }
-    /// Ends the pass that began with [`Backend::replay`].
-    fn recorded(&mut self) {}
+    /// Ends the pass that began with [`Backend::replay`]. `false` where it could not be recorded and so has not been made: it is to be made again, from [`Backend::replay`] on.
+    fn recorded(&mut self) -> bool {
+        true
+    }
 
     /// `y[i] = scale · table[token i]`.
     fn embed(&mut self, y: Buf, table: Buf, width: usize, scale: f32);

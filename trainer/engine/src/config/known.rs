@@ -59,6 +59,7 @@ mod tests {
     fn they_have_the_published_numbers_of_weights() {
         let millions = |name| known(name).unwrap().parameters() as f64 / 1e6;
         let expected = [134.5, 494.0, 1543.7, 1235.8, 268.1, 999.9];
+        assert_eq!(known_names().count(), expected.len());
         for (name, expected) in known_names().zip(expected) {
             assert!(
                 (millions(name) - expected).abs() < 0.06,

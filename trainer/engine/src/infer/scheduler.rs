@@ -164,8 +164,12 @@ impl Scheduler {
             }
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
                 if sample.phase == Phase::Waiting {
+                    // A block is left for each that runs, so that what is let in is not interrupted at the next step.
+                    let need = blocks_for(sample.tokens.len());
+                    let room = sequences == 0 || need + sequences <= self.pool.free();
                     open = open
                         && sequences < self.max_sequences
+                        && room
                         && sample.rows.grow(&mut self.pool, sample.tokens.len());
                     if open {
                         sample.phase = Phase::Running;

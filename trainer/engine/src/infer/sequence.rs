@@ -112,7 +112,7 @@ impl Sequence {
     /// The text of a sample: special tokens left out, cut before a stop string.
     pub(crate) fn text(&self, sample: usize, tokenizer: &Tokenizer) -> Result<String, String> {
         let sample = &self.samples[sample];
-        let text = tokenizer.decode(&sample.tokens)?;
+        let text = tokenizer.decode_after(&sample.tokens)?;
         Ok(sample.stop.cut(&text).to_owned())
     }
 }

@@ -182,8 +182,34 @@ impl Gguf {
         self.entries.get(tensor).map(|entry| entry.shape.as_slice())
     }
 
+    /// Whether a tensor is there in exactly this shape, inside the file.
+    pub(crate) fn check(&self, name: &str, shape: &[usize]) -> Result<(), String> {
+        self.place(name, shape).map(|_| ())
+    }
+
     /// A tensor's elements in f32, row-major, if it has exactly this shape.
     pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
+        let (kind, place) = self.place(name, shape)?;
+        let mut raw = vec![0; (place.end - place.start) as usize];
+        self.file
+            .seek(SeekFrom::Start(place.start))
+            .and_then(|_| self.file.read_exact(&mut raw))
+            .map_err(|e| format!("cannot be read at the tensor `{name}`: {e}"))?;
+        match kind {
+            Kind::F32 => Ok(super::f32_from_le(&raw)),
+            Kind::F16 => Ok(super::f32_from_f16_le(&raw)),
+            Kind::Bf16 => Ok(super::f32_from_bf16_le(&raw)),
+            Kind::Quantised(kind) => {
+                qtensor_from_ggml(kind, &raw, shape.to_vec(), &candle_core::Device::Cpu)
+                    .and_then(|blocks| blocks.dequantize(&candle_core::Device::Cpu))
+                    .and_then(|values| values.flatten_all()?.to_vec1())
+                    .map_err(|e| format!("the tensor `{name}` cannot be expanded: {e}"))
+            }
+        }
+    }
+
+    /// Type of a tensor and its bytes in the file.
+    fn place(&self, name: &str, shape: &[usize]) -> Result<(Kind, Range<u64>), String> {
         let entry = self.entries.get(name).ok_or_else(|| {
             format!("lacks the tensor `{name}`; it is incomplete, or not of the architecture that it names")
         })?;
@@ -204,22 +230,7 @@ impl Gguf {
                 self.size
             ));
         }
-        let mut raw = vec![0; (end - start) as usize];
-        self.file
-            .seek(SeekFrom::Start(start))
-            .and_then(|_| self.file.read_exact(&mut raw))
-            .map_err(|e| format!("cannot be read at the tensor `{name}`: {e}"))?;
-        match entry.kind {
-            Kind::F32 => Ok(super::f32_from_le(&raw)),
-            Kind::F16 => Ok(super::f32_from_f16_le(&raw)),
-            Kind::Bf16 => Ok(super::f32_from_bf16_le(&raw)),
-            Kind::Quantised(kind) => {
-                qtensor_from_ggml(kind, &raw, shape.to_vec(), &candle_core::Device::Cpu)
-                    .and_then(|blocks| blocks.dequantize(&candle_core::Device::Cpu))
-                    .and_then(|values| values.flatten_all()?.to_vec1())
-                    .map_err(|e| format!("the tensor `{name}` cannot be expanded: {e}"))
-            }
-        }
+        Ok((entry.kind, start..end))
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::gguf::{Gguf, Value};
-use super::{Tensor, Weights};
 use crate::config::{
     Family, Flags, Llama3Rope, ModelConfig, RopeScaling, Sliding, padding, within,
 };
@@ -13,6 +12,17 @@ use crate::config::{
 const ROPE_FACTORS: &str = "rope_freqs.weight";
 /// What the names of a model's eyes begin with, which some files hold beside the text part.
 const EYES: [&str; 2] = ["v.", "mm."];
+/// Names of tokens that end a text or a turn, in the families that are read here.
+const ENDS: [&str; 6] = [
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<end_of_turn>",
+];
+/// The type of a control token.
+const CONTROL: i64 = 3;
 /// What llama.cpp takes for Gemma 3 where the metadata is silent: each sixth layer sees everything, the others' rotations have this base.
 const GEMMA3_PATTERN: usize = 6;
 const GEMMA3_SLIDING_THETA: f32 = 10_000.0;
@@ -51,8 +61,13 @@ pub(super) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
         }
     }
     let mut eos_token_ids = Vec::new();
-    for key in ["eos_token_id", "eot_token_id"] {
+    for key in ["eos_token_id", "eot_token_id", "eom_token_id"] {
         eos_token_ids.extend(token(gguf, key)?.filter(|id| !eos_token_ids.contains(id)));
+    }
+    for id in ends(gguf) {
+        if !eos_token_ids.contains(&id) {
+            eos_token_ids.push(id);
+        }
     }
     let pad_token_id = match gguf.value("tokenizer.ggml.padding_token_id") {
         None => None,
@@ -102,6 +117,21 @@ pub(super) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
     }
     refuse_others(gguf, &config)?;
     Ok(config)
+}
+
+/// Control tokens that end a text or a turn by their name. Files name one or two of them; llama.cpp ends at each.
+fn ends(gguf: &Gguf) -> Vec<u32> {
+    let (Some(Value::Texts(tokens)), Some(Value::Ints(types))) = (
+        gguf.value("tokenizer.ggml.tokens"),
+        gguf.value("tokenizer.ggml.token_type"),
+    ) else {
+        return Vec::new();
+    };
+    let tokens = (0..).zip(tokens.iter().zip(types));
+    tokens
+        .filter(|(_, (token, kind))| **kind == CONTROL && ENDS.contains(&token.as_str()))
+        .map(|(id, _)| id)
+        .collect()
 }
 
 /// Refuses a file with weights that nothing here asks for, as llama.cpp does: biases in a Llama, experts, layers beyond the last.
@@ -237,24 +267,22 @@ impl Metadata<'_> {
     }
 }
 
-/// All weights, under their Hugging Face names and in Hugging Face's order of rows.
-pub(super) fn weights(gguf: &mut Gguf, config: &ModelConfig) -> Result<Weights, String> {
-    let mut weights = Weights::default();
-    for (name, shape) in config.tensor_shapes() {
-        let theirs = their_name(&name, config.flags);
-        let mut data = gguf.tensor(&theirs, &shape)?;
-        if config.flags.unit_offset_norms && name.ends_with("norm.weight") {
-            // Converting to GGUF has added the 1 already.
-            data.iter_mut().for_each(|w| *w -= 1.0);
-        }
-        if config.family == Family::Llama
-            && (name.contains(".q_proj.") || name.contains(".k_proj."))
-        {
-            data = pairs_to_halves(&data, config.head_dim, data.len() / shape[0]);
-        }
-        weights.tensors.insert(name, Tensor { shape, data });
+/// A weight by its Hugging Face name, in Hugging Face's order of rows.
+pub(super) fn tensor(
+    gguf: &mut Gguf,
+    config: &ModelConfig,
+    name: &str,
+    shape: &[usize],
+) -> Result<Vec<f32>, String> {
+    let mut data = gguf.tensor(&their_name(name, config.flags), shape)?;
+    if config.flags.unit_offset_norms && name.ends_with("norm.weight") {
+        // Converting to GGUF has added the 1 already.
+        data.iter_mut().for_each(|w| *w -= 1.0);
     }
-    Ok(weights)
+    if config.family == Family::Llama && (name.contains(".q_proj.") || name.contains(".k_proj.")) {
+        data = pairs_to_halves(&data, config.head_dim, data.len() / shape[0]);
+    }
+    Ok(data)
 }
 
 /// llama.cpp's name of a weight.

@@ -436,7 +436,7 @@ fn shards_are_put_together() {
     folder(&files);
     std::fs::remove_file(files.folder.path().join("model.safetensors")).unwrap();
     let (mut first, mut second) = (weights(&config()), Weights::default());
-    let moved = first.take("model.norm.weight").unwrap();
+    let moved = first.tensors.remove("model.norm.weight").unwrap();
     second.tensors.insert("model.norm.weight".into(), moved);
     files.write("a.safetensors", safetensors(&first, DType::F32));
     files.write("b.safetensors", safetensors(&second, DType::F32));
@@ -485,7 +485,7 @@ fn a_folder_says_what_it_lacks() {
         std::fs::write(&path, content).unwrap();
     }
     let mut few = weights(&config());
-    few.take("model.layers.1.mlp.up_proj.weight");
+    few.tensors.remove("model.layers.1.mlp.up_proj.weight");
     files.write("model.safetensors", safetensors(&few, DType::F32));
     let error = open(files.folder.path()).err().unwrap().to_string();
     assert!(

@@ -22,7 +22,7 @@ use crate::backend::{Backend, Buf, Purpose};
 use crate::batch::{Batch, Draw, Sampled};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
-use crate::load::Weights;
+use crate::load::TensorSource;
 
 /// Tokens of a training pack unless set otherwise.
 pub(crate) const PACK_TOKENS: usize = 2048;
@@ -77,28 +77,13 @@ impl Model {
     /// Moves the weights (named and shaped as [`ModelConfig::tensor_shapes`] says) to the device.
     pub fn new(
         config: ModelConfig,
-        mut weights: Weights,
+        mut weights: impl TensorSource,
         mut backend: Box<dyn Backend>,
     ) -> Result<Self, EngineError> {
         let layout = Layout::new(&config);
         let all = backend.allocate(Purpose::Weights, layout.len())?;
         for (name, place, shape) in layout.places.tensors() {
-            let wrong = |what: String| {
-                EngineError::Request(format!(
-                    "the weight `{name}` {what}; the model's files do not fit its configuration"
-                ))
-            };
-            let tensor = weights
-                .take(name)
-                .ok_or_else(|| wrong("is missing".into()))?;
-            let size: usize = shape.iter().product();
-            if tensor.shape != shape || tensor.data.len() != size {
-                return Err(wrong(format!(
-                    "is {:?}, but {shape:?} was expected",
-                    tensor.shape
-                )));
-            }
-            backend.upload(place.of(all), &tensor.data);
+            backend.upload(place.of(all), &weights.take(name, shape)?);
         }
         let mut frequencies = [None; 2];
         let values = [
@@ -244,8 +229,16 @@ impl Model {
                     "a key/value cache of {rows} tokens is beyond any memory; lower it"
                 ))
             })?;
+        // A device whose phases take turns in its memory finds keys and values the same place in each: the work buffers move behind them.
+        let work = self.work.take();
+        if let Some(work) = work {
+            work.release(self.decoder.backend.as_mut());
+        }
         let all = self.decoder.backend.allocate(Purpose::Cache, len)?;
         self.store = Some(Store { all, rows });
+        if let Some(work) = work {
+            self.work(work.tokens, work.targets())?;
+        }
         Ok(())
     }
 
@@ -262,7 +255,7 @@ impl Model {
     }
 
     /// Gives back what only a backward pass needs, for the generation phase; gradients and moments stay.
-    pub(crate) fn release_training(&mut self) {
+    pub fn release_training(&mut self) {
         if let Some(back) = self.back.take() {
             back.release(self.decoder.backend.as_mut());
         }
@@ -316,10 +309,14 @@ impl Model {
         if !decodes {
             self.forward_stored(&work, tokens);
             self.decoder.sample(&work, work.x, Some(rows), draws.len());
-        } else if !self.replayed(&work, tokens) {
-            self.forward_stored(&work, tokens);
-            self.decoder.sample(&work, work.x, None, tokens);
-            self.decoder.backend.recorded();
+        } else {
+            while !self.replayed(&work, tokens) {
+                self.forward_stored(&work, tokens);
+                self.decoder.sample(&work, work.x, None, tokens);
+                if self.decoder.backend.recorded() {
+                    break;
+                }
+            }
         }
         self.decoder.backend.sampled()
     }

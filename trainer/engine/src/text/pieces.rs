@@ -17,12 +17,17 @@ pub struct Pieces {
 impl Pieces {
     /// The text that the tokens added since the last call make; empty while a character is incomplete.
     pub fn next(&mut self, tokenizer: &Tokenizer, tokens: &[u32]) -> Result<String, String> {
-        let before = tokenizer.decode(&tokens[self.context..self.pending])?;
-        let with_new = tokenizer.decode(&tokens[self.context..])?;
+        let before = tokenizer.decode_after(&tokens[self.context..self.pending])?;
+        let with_new = tokenizer.decode_after(&tokens[self.context..])?;
         if with_new.ends_with(char::REPLACEMENT_CHARACTER) || with_new.len() <= before.len() {
             return Ok(String::new());
         }
-        let new = with_new.get(before.len()..).unwrap_or_default().to_owned();
+        // Where one byte of a run is bad, some decoders give up all of them, and the text before changes its length.
+        let mut start = before.len();
+        while !with_new.is_char_boundary(start) {
+            start += 1;
+        }
+        let new = with_new[start..].to_owned();
         self.context = self.pending;
         self.pending = tokens.len();
         Ok(new)

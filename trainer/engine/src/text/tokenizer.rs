@@ -6,6 +6,8 @@ pub struct Tokenizer {
     reading: tokenizers::Tokenizer,
     /// Takes them for ordinary text.
     literal: tokenizers::Tokenizer,
+    /// Tokens of an ordinary text, and that text as they are decoded.
+    anchor: (Vec<u32>, String),
 }
 
 impl Tokenizer {
@@ -20,7 +22,15 @@ impl Tokenizer {
             .map_err(|e| format!("the tokenizer cannot be read: {e}"))?;
         let mut literal = reading.clone();
         literal.set_encode_special_tokens(true);
-        Ok(Self { reading, literal })
+        let mut tokenizer = Self {
+            reading,
+            literal,
+            anchor: (Vec::new(), String::new()),
+        };
+        let anchor = tokenizer.encode("a", false)?;
+        let text = tokenizer.decode(&anchor)?;
+        tokenizer.anchor = (anchor, text);
+        Ok(tokenizer)
     }
 
     /// Token ids of a text. `special` adds what the post-processor adds and reads special tokens written in the text; without it they are text like any other.
@@ -41,6 +51,16 @@ impl Tokenizer {
         self.reading
             .decode(tokens, true)
             .map_err(|e| format!("the tokens cannot be decoded: {e}"))
+    }
+
+    /// Text of token ids that go on with a text: some decoders take the space away with which a text begins.
+    pub fn decode_after(&self, tokens: &[u32]) -> Result<String, String> {
+        let (anchor, before) = &self.anchor;
+        let text = self.decode(&[anchor, tokens].concat())?;
+        Ok(match text.strip_prefix(before) {
+            Some(after) => after.to_owned(),
+            None => text,
+        })
     }
 
     /// A token as the vocabulary writes it.

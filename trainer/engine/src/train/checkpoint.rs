@@ -64,7 +64,11 @@ pub(crate) fn save_model(
     let eos = &config.eos_token_ids;
     let generation = json!({
         "bos_token_id": config.bos_token_id,
-        "eos_token_id": if let [one] = eos.as_slice() { json!(one) } else { json!(eos) },
+        "eos_token_id": match eos.as_slice() {
+            [] => Value::Null,
+            [one] => json!(one),
+            several => json!(several),
+        },
         "pad_token_id": config.pad_token_id,
     });
     let mut files = vec![("config.json", pretty(&config.to_json(precision.torch())))];

@@ -93,6 +93,8 @@ pub fn step(
     let (weights, o) = (model.trained(), optimiser);
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, o.gradient, o.m, o.v, &numbers);
+    // Waits for a device that works behind the calls, so that what goes wrong in the update is told as its failure, and its time is its own.
+    backend.download(weights.at(0, 0), &mut [])?;
     model.updates += 1;
     Ok(StepReport {
         stats,

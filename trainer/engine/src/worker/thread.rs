@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use super::{Completion, EngineOptions, GenerateRequest, ModelInfo};
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
-use crate::load::Loaded;
+use crate::load::{Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::Text;
 
@@ -97,8 +97,8 @@ pub(super) struct Opened {
 }
 
 /// Starts the thread and waits until it has opened the model.
-pub(super) fn start(
-    load: impl FnOnce() -> Result<Loaded, EngineError> + Send + 'static,
+pub(super) fn start<W: TensorSource>(
+    load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
     options: EngineOptions,
 ) -> Result<(Worker, Opened), EngineError> {
     let (commands, inbox) = mpsc::channel();
@@ -118,7 +118,11 @@ pub(super) fn start(
             }
         })
         .map_err(|e| EngineError::Device(format!("the engine's thread cannot be started: {e}")))?;
-    let (opened, ends_first) = opened.recv().map_err(|_| EngineError::Stopped)??;
+    let (opened, ends_first) = opened.recv().map_err(|_| {
+        EngineError::Device(
+            "the engine's thread has stopped while it loaded the model; its own message stands above".into(),
+        )
+    })??;
     let worker = Worker {
         commands: Some(commands),
         thread: ends_first.then_some(thread),
@@ -126,8 +130,8 @@ pub(super) fn start(
     Ok((worker, opened))
 }
 
-fn open(
-    load: impl FnOnce() -> Result<Loaded, EngineError>,
+fn open<W: TensorSource>(
+    load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
 ) -> Result<(Model, Opened), EngineError> {
     let backend = options.device.open(options.threads, options.dtype)?;

@@ -100,6 +100,8 @@ pub(crate) struct Seen {
     pub(crate) calls: BTreeMap<&'static str, usize>,
     /// The kind of call that is to fail, and after how many of them.
     pub(crate) failing: Option<(&'static str, usize)>,
+    /// The kind of call that fails in every recording.
+    pub(crate) unrecordable: Option<&'static str>,
 }
 
 /// What a recording consists of.
@@ -268,6 +270,9 @@ impl Emulated {
     fn step(&mut self, call: &'static str, step: Step) -> Result<(), Fault> {
         self.count(call)?;
         match &mut self.recording {
+            Some(_) if self.seen.lock().unwrap().unrecordable == Some(call) => {
+                Err(Fault::Other(format!("{call} cannot be recorded")))
+            }
             Some(steps) => {
                 steps.push(step);
                 Ok(())
@@ -343,6 +348,9 @@ impl Driver for Emulated {
 
     fn record(&mut self) -> Result<bool, Fault> {
         self.count("record")?;
+        if self.seen.lock().unwrap().unrecordable == Some("record") {
+            return Err(Fault::Other("nothing can be recorded".into()));
+        }
         self.recording = Some(Vec::new());
         Ok(true)
     }

@@ -197,6 +197,11 @@ impl Threads {
             return;
         }
         let shared = &*self.shared;
+        // Before anything of the job under way is overwritten.
+        assert!(
+            !open(shared.state.load(Ordering::Acquire)),
+            "one job at a time"
+        );
         // SAFETY: the lifetime alone changes; `Open` outlasts every use of the job.
         let f: *const (dyn Fn(usize) + Sync) =
             unsafe { std::mem::transmute::<_, &'static (dyn Fn(usize) + Sync)>(f) };

@@ -269,7 +269,10 @@ impl Driver for Gpu {
 
     fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
         self.bind()?;
-        let failed = match self.products.multiply(&self.stream, product) {
+        let made = self
+            .products
+            .multiply(&self.stream, product, self.recording);
+        let failed = match made {
             Ok(()) => return Ok(()),
             Err(fault) => fault,
         };

@@ -24,14 +24,13 @@ mod scratch;
 mod shapes;
 mod staging;
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use self::arena::Arena;
 use self::batch::{Alike, KeyTiles, Plan};
 use self::call::{blocks, decode, device_error, elementwise, encoded, size, word};
 use self::driver::{Arg, Driver, Fault, Format, Launch};
-use self::passes::{Known, Pass};
+use self::passes::Recordings;
 use self::scratch::{Scratch, Use};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Rows, Target,
@@ -70,8 +69,7 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
         key_tiles: None,
         draws: 0,
         words: Vec::new(),
-        recordings: HashMap::new(),
-        recording: None,
+        recordings: Recordings::default(),
         fault: None,
     })
 }
@@ -89,10 +87,7 @@ struct Cuda {
     draws: usize,
     /// What is being sent.
     words: Vec<u32>,
-    /// Passes that were made; recorded from the second time on.
-    recordings: HashMap<Pass, Known>,
-    /// The pass that is being recorded.
-    recording: Option<Pass>,
+    recordings: Recordings,
     /// The first that went wrong, and has not been told yet.
     fault: Option<Fault>,
 }
@@ -555,8 +550,8 @@ impl Backend for Cuda {
         self.replay_pass(buffers, tokens)
     }
 
-    fn recorded(&mut self) {
-        self.end_recording();
+    fn recorded(&mut self) -> bool {
+        self.end_recording()
     }
 
     fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {

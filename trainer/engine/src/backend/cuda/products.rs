@@ -48,9 +48,20 @@ impl Products {
         })
     }
 
-    pub(super) fn multiply(&mut self, stream: &Stream, product: &Product) -> Result<(), Fault> {
+    /// While the stream records, cuBLASLt is not asked for algorithms, which some of its versions answer by breaking the recording.
+    pub(super) fn multiply(
+        &mut self,
+        stream: &Stream,
+        product: &Product,
+        recording: bool,
+    ) -> Result<(), Fault> {
         let shape = Shape::of(product);
         if !self.plans.contains_key(&shape) {
+            if recording {
+                return Err(Fault::Other(format!(
+                    "no algorithm was chosen for a product before: {shape:?}"
+                )));
+            }
             if self.plans.len() >= KEPT {
                 self.plans.clear();
             }

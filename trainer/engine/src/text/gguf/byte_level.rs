@@ -22,7 +22,12 @@ pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
         .collect::<Result<Vec<Value>, String>>()?;
     let name = match gguf.value("tokenizer.ggml.pre") {
         Some(Metadata::Text(name)) => name.as_str(),
-        _ => "gpt-2",
+        _ => {
+            return Err(
+                "does not name its pre-tokenizer (`tokenizer.ggml.pre`), without which texts are cut into the wrong tokens; convert it again with a current llama.cpp"
+                    .into(),
+            );
+        }
     };
     let splits = Splits::named(name)?;
     Ok(Parts {
@@ -71,7 +76,7 @@ impl Splits {
             })
         };
         match name {
-            "gpt-2" | "default" => Ok(plain(byte_level(true))),
+            "gpt-2" => Ok(plain(byte_level(true))),
             "smollm" => Ok(plain(json!({
                 "type": "Sequence",
                 "pretokenizers": [

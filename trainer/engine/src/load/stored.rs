@@ -1,0 +1,104 @@
+//! Weights that stay in their files until they are taken.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::gguf::Gguf;
+use super::safetensors::SafetensorsFile;
+use super::{TensorSource, llama_cpp, shards, text_name, wrong};
+use crate::config::ModelConfig;
+use crate::error::EngineError;
+
+/// The weights in a model's files. Each is read when it is taken, so that those taken before and those to come need no memory.
+pub struct Stored {
+    config: ModelConfig,
+    files: Files,
+}
+
+enum Files {
+    Gguf {
+        path: PathBuf,
+        file: Gguf,
+    },
+    Safetensors {
+        files: Vec<SafetensorsFile>,
+        /// Of each weight, the file that holds it and its name there.
+        places: BTreeMap<String, (usize, String)>,
+    },
+}
+
+impl Stored {
+    /// Those in a GGUF file, once each is found there in the shape that the configuration calls for.
+    pub(super) fn in_gguf(
+        path: &Path,
+        file: Gguf,
+        config: &ModelConfig,
+    ) -> Result<Self, EngineError> {
+        for (name, shape) in config.tensor_shapes() {
+            file.check(&llama_cpp::their_name(&name, config.flags), &shape)
+                .map_err(|reason| wrong(path, reason))?;
+        }
+        Ok(Self {
+            config: config.clone(),
+            files: Files::Gguf {
+                path: path.to_owned(),
+                file,
+            },
+        })
+    }
+
+    /// Those in a folder's `*.safetensors`, once each is found there in the shape that the configuration calls for.
+    pub(super) fn in_folder(folder: &Path, config: &ModelConfig) -> Result<Self, EngineError> {
+        let single = folder.join("model.safetensors");
+        let index = folder.join("model.safetensors.index.json");
+        let paths = if single.exists() {
+            vec![single]
+        } else if index.exists() {
+            shards(folder, &index)?
+        } else {
+            return Err(wrong(
+                folder,
+                "holds no model.safetensors; other forms of weights (pytorch_model.bin) are not read, so take the model as safetensors".into(),
+            ));
+        };
+        let mut shapes: BTreeMap<String, Vec<usize>> = config.tensor_shapes().into_iter().collect();
+        let (mut files, mut places) = (Vec::new(), BTreeMap::new());
+        for path in &paths {
+            let file = SafetensorsFile::open(path)?;
+            for stored in file.names() {
+                let name = text_name(stored);
+                if let Some(shape) = shapes.remove(&name) {
+                    file.check(stored, &shape)?;
+                    places.insert(name, (files.len(), stored.to_owned()));
+                }
+            }
+            files.push(file);
+        }
+        match shapes.len() {
+            0 => Ok(Self {
+                config: config.clone(),
+                files: Files::Safetensors { files, places },
+            }),
+            n => Err(wrong(
+                folder,
+                format!(
+                    "{n} weights of the model that config.json describes are missing, the first of them `{}`; the folder is incomplete, so fetch or save it again",
+                    shapes.keys().next().map_or("", String::as_str)
+                ),
+            )),
+        }
+    }
+}
+
+impl TensorSource for Stored {
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
+        match &mut self.files {
+            Files::Gguf { path, file } => llama_cpp::tensor(file, &self.config, name, shape)
+                .map_err(|reason| wrong(path, reason)),
+            Files::Safetensors { files, places } => {
+                let (number, stored) = places.remove(name).ok_or_else(|| super::missing(name))?;
+                files[number].tensor(&stored, shape)
+            }
+        }
+    }
+}
