@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gets the Docker sandbox ready for the tests: an engine that answers, and the image in it. As root on Debian or Ubuntu it installs docker.io and
-# debootstrap, starts dockerd and leaves it running. Where it cannot, it says why on its last line and exits 1.
+# Gets the Docker sandbox ready for the tests: an engine that answers, and the image in it. As root on Debian or Ubuntu it installs docker.io, iptables and
+# debootstrap where they are missing, and where no engine answers it starts dockerd and leaves it running. Where it cannot, its last line says why, and it exits 1.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Gets a real Lean ready for the tests: Lean 4.28 in WebAssembly and the Node that runs it, by npm, 180 MB, once. It goes to /tmp, since of the machine's folders
-# this Lean sees /tmp and /home alone. Prints the folder that RAPID_TEST_LEAN is to name on its last line; where it cannot, it says why there and exits 1.
+# Gets a real Lean ready for the tests: Lean 4.28 in WebAssembly and the Node that runs it, by npm, once: 180 MB, and 600 MB unpacked. It goes to /tmp, since of the
+# machine's folders this Lean sees only /tmp and /home. As root on Debian or Ubuntu it installs npm where it is missing. Its last line is the folder for
+# RAPID_TEST_LEAN; where there is none, that line says why, and it exits 1.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 

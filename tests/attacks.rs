@@ -54,6 +54,78 @@ fn nothing_gets_out_of_docker_and_nothing_is_forged() {
     attack(&DOCKER);
 }
 
+#[test]
+fn test_code_is_run_or_refused_but_never_passed_over() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    let verifier = Verifier::start(&["--set", "code.sandbox=wasm", "--require", "code"]);
+    let judged = |text: &str| -> [Value; 2] {
+        let items = ["def f(n): return 2 * n", "def f(n): return 0"].map(|program| {
+            let task = json!({"kind": "code", "entry_point": "f", "asserts": [text]});
+            json!({"id": "", "task": task, "prompt": "", "completion": program})
+        });
+        let body = json!({ "items": items }).to_string();
+        let answer = verifier.request("POST", "/v1/verify", body.as_bytes());
+        [0_usize, 1].map(|index| answer.json()["results"][index].clone())
+    };
+    for text in [
+        "import unittest\nclass TestF(unittest.IsolatedAsyncioTestCase):\n    async def test_a(self):\n        self.assertEqual(f(2), 4)",
+        "from unittest import TestCase as TC\nclass A(TC):\n    def test_a(self):\n        self.assertEqual(f(2), 4)",
+        "import unittest as u\nBase = u.TestCase\nclass A(Base):\n    def test_a(self):\n        self.assertEqual(f(2), 4)\nu.main()",
+        "class TestF:\n    def test_a(self):\n        assert f(2) == 4",
+        "async def test_a():\n    assert f(2) == 4",
+        "if __name__ == '__main__':\n    assert f(2) == 4",
+        "def test_a():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_a()\n    assert f(2) == 4",
+        "def test_pair(n, twice):\n    assert f(n) == twice\ntest_pair(2, 4)",
+        "from solution import f as g\nassert g(2) == 4",
+        "import asyncio\nasync def main():\n    await asyncio.sleep(1)\n    assert f(2) == 4\nasyncio.run(main())",
+    ] {
+        let verdicts = judged(text).map(|result| result["verdict"].clone());
+        assert_eq!(verdicts, ["correct", "incorrect"], "{text}");
+    }
+    let never = "would never be run";
+    for (text, says) in [
+        (
+            "if True:\n    def test_a():\n        assert f(2) == 4",
+            never,
+        ),
+        ("def test_a(tmp_path):\n    assert f(2) == 4", never),
+        ("def test_a():\n    yield f(2) == 4", never),
+        (
+            "class TestOuter:\n    class TestInner:\n        def test_a(self): assert f(2) == 4",
+            never,
+        ),
+        (
+            "import unittest\nclass A(unittest.TestCase):\n    async def test_a(self): self.assertEqual(f(2), 4)",
+            never,
+        ),
+        (
+            "import unittest\nclass A(unittest.TestCase): pass\nA.test_a = lambda self: self.assertEqual(f(2), 4)\nunittest.main()",
+            "no test is found",
+        ),
+        ("def holds():\n    assert f(2) == 4", "never calls `f`"),
+        ("x = 1", "never calls `f`"),
+        (
+            "import unittest\nclass A(unittest.TestCase):\n    @unittest.skip('')\n    def test_a(self): self.assertEqual(f(2), 4)",
+            "never calls `f`",
+        ),
+    ] {
+        for result in judged(text) {
+            assert_eq!(
+                (&result["verdict"], &result["retryable"]),
+                (&json!("unavailable"), &json!(false)),
+                "{text}: {result}"
+            );
+            let reason = result["detail"]["reason"].as_str().unwrap();
+            assert!(
+                reason.contains(says) && reason.contains("correct the task"),
+                "{text}: {reason}"
+            );
+        }
+    }
+}
+
 /// What the sandboxed programs could reach if they were not: a secret in the environment and in a file, a folder to write in, a port to connect to.
 struct Bait {
     folder: tempfile::TempDir,

@@ -51,6 +51,18 @@ pub enum DatasetError {
     },
 }
 
+impl DatasetError {
+    /// Whether another name or path is the remedy: nothing is called so, or nothing is there.
+    #[must_use]
+    pub fn is_misnamed(&self) -> bool {
+        match self {
+            DatasetError::Unknown { .. } => true,
+            DatasetError::Io { path, .. } => !path.exists(),
+            _ => false,
+        }
+    }
+}
+
 fn paths(paths: &[PathBuf]) -> String {
     let shown: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
     shown.join(", ")

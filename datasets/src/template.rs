@@ -15,6 +15,8 @@ use crate::{CodeTask, Task, TaskSpec};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
+    /// The kind of task that it asks, as [`TaskSpec::kind`] names it; `None` where it asks any.
+    pub kind: Option<String>,
     /// A completion ends where one of these appears, besides at the model's own end token. Empty for most templates.
     pub stop: Vec<String>,
 }
@@ -39,7 +41,7 @@ pub enum TemplateError {
     NoQuestion,
     /// A TOML file that is not a template's.
     #[error(
-        "this is not a template's file, which has the key `text`, and may have `stop` and `about`: {0}"
+        "this is not a template's file, which has the key `text`, and may have `stop`, `kind` and `about`: {0}"
     )]
     File(String),
     /// No template has this name.
@@ -52,6 +54,7 @@ pub enum TemplateError {
     },
 }
 
+const KINDS: [&str; 3] = ["math", "code", "lean"];
 const PLACEHOLDERS: [&str; 4] = ["question", "example", "header", "statement"];
 
 /// The built-in templates.
@@ -85,6 +88,7 @@ struct File {
     text: String,
     #[serde(default)]
     stop: Vec<String>,
+    kind: Option<String>,
 }
 
 impl Template {
@@ -96,6 +100,7 @@ impl Template {
             .and_then(|template| Template::named(&template).ok())
             .unwrap_or_else(|| Template {
                 text: "{question}".to_owned(),
+                kind: None,
                 stop: Vec::new(),
             })
     }
@@ -116,14 +121,24 @@ impl Template {
         Template::from_toml(source)
     }
 
-    /// A template from a TOML file's text: `text`, and if wanted `stop`, a list of texts that end a completion, and `about`, which is for people.
+    /// A template from a TOML file's text: `text`, and if wanted `stop`, a list of texts that end a completion, `kind`, that of the tasks that it asks (math, code or lean),
+    /// and `about`, which is for people.
     ///
     /// # Errors
     /// [`TemplateError`] for text that is not such a file, and as [`parse`](Self::parse) has them.
     pub fn from_toml(source: &str) -> Result<Template, TemplateError> {
         let file: File =
             toml::from_str(source).map_err(|error| TemplateError::File(error.to_string()))?;
+        if let Some(kind) = &file.kind
+            && !KINDS.contains(&kind.as_str())
+        {
+            let kinds = KINDS.join(", ");
+            return Err(TemplateError::File(format!(
+                "no task is of the kind `{kind}`; the kinds are {kinds}"
+            )));
+        }
         let mut template = Template::parse(&file.text)?;
+        template.kind = file.kind;
         template.stop = file.stop;
         Ok(template)
     }
@@ -149,6 +164,7 @@ impl Template {
         }
         Ok(Template {
             text: text.to_owned(),
+            kind: None,
             stop: Vec::new(),
         })
     }
@@ -269,6 +285,10 @@ mod tests {
             ("stop = []", "missing field `text`"),
             ("text = '{question}'\nstops = []", "unknown field `stops`"),
             ("text = 'Q:'", "neither {question} nor {statement}"),
+            (
+                "text = '{question}'\nkind = 'maths'",
+                "no task is of the kind `maths`; the kinds are math, code, lean",
+            ),
         ] {
             let said = Template::from_toml(wrong).unwrap_err().to_string();
             assert!(said.contains(names), "{wrong}: {said}");
@@ -276,9 +296,10 @@ mod tests {
     }
 
     #[test]
-    fn every_built_in_template_is_one() {
+    fn every_built_in_template_is_one_and_says_what_it_asks() {
         for name in names() {
-            assert!(Template::named(name).is_ok(), "{name}");
+            let kind = Template::named(name).unwrap().kind;
+            assert_eq!(kind.is_none(), name == "plain", "{name}");
         }
     }
 

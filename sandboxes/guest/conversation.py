@@ -22,8 +22,8 @@ def message_of(error):
     return ", ".join(pieces)[:500]
 
 
-def raised(letter, error):
-    pair = [type_name(error), message_of(error)]
+def raised(letter, error, note=""):
+    pair = [type_name(error), message_of(error) + note]
     text = ",".join([quote(piece.encode("utf-8", "replace").decode("utf-8")) for piece in pair])
     return letter + b"[" + text.encode("utf-8") + b"]"
 
@@ -107,6 +107,10 @@ def call():
     arguments, keywords = request if serving else (request, {})
     try:
         returned = function(*arguments, **keywords)
+        if serving:
+            # Before anything that the result is yet to do.
+            after = encode_arguments(request)
+            returned = drawn(returned)
     except BaseException as error:
         limits.enter()
         answer = raised(b"E", error)
@@ -114,7 +118,7 @@ def call():
         send(answer)
         return True
     if serving:
-        send(in_json(returned, request))
+        send(in_json(returned, after))
     elif sent_binary(returned):
         result = returned
     else:
@@ -147,13 +151,13 @@ def sent_binary(result):
     return True
 
 
-def in_json(result, request=None):
-    """The answer to a call; with the arguments as the call left them where `request` holds them."""
+def in_json(result, after=None):
+    """The answer to a call; with `after`, the arguments as the call left them, where another instance is to have them."""
     limits.enter()
     try:
-        if request is None:
+        if after is None:
             return b"V" + encode(result, PIECE, False)
-        return b"V[" + encode(result, job["value"], True) + b"," + encode_arguments(request) + b"]"
+        return b"V[" + encode(result, job["value"], True) + b"," + after + b"]"
     except TooLarge:
         return b"T"
     except BaseException as error:
@@ -163,7 +167,10 @@ def in_json(result, request=None):
 
 
 def encode_arguments(request):
+    limits.enter()
     try:
         return encode(request, job["value"], True, opaque=False)
     except (TooLarge, Unsendable):
         return b"null"
+    finally:
+        limits.leave()

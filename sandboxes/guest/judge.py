@@ -8,10 +8,12 @@ def test():
     source = send(b"N")
     if not source:
         return False
+    Opaque.last = None
     try:
         load(source.decode("utf-8"), namespace)
     except BaseException as error:
-        answer = raised(b"E", error)
+        kind = Opaque.last
+        answer = raised(b"E", error, "" if kind is None else f" (the program returned a value of type {kind}, which no test can look into)")
     else:
         answer = b"Vnull"
     send(answer)
@@ -25,7 +27,7 @@ def stub(*arguments, **keywords):
         try:
             request = encode([list(arguments), keywords], job["value"], True, opaque=False)
         except Unsendable as error:
-            if error.args[0] == "Opaque":
+            if error.args[0] in UNRETURNABLE:
                 raise TypeError("a result of the program that has no encoding cannot be passed to it again") from None
             send(raised(b"X", type(error.args[0], (Exception,), {})()))
         reply = send(b"C" + request)
@@ -37,8 +39,7 @@ def stub(*arguments, **keywords):
                 update(keywords, after[1])
             return decode(result)
         if reply[:1] == b"E":
-            kind, message = parse(reply[1:])
-            raise EXCEPTIONS.get(kind, RuntimeError)(message if kind in EXCEPTIONS else f"{kind}: {message}")
+            raise exception(*parse(reply[1:]))
         raise ValueError("the program returned a value that is too large to be sent")
     finally:
         limits.leave()
@@ -53,6 +54,11 @@ EXCEPTIONS = {
     and issubclass(kind, Exception)
     and not issubclass(kind, (StopIteration, StopAsyncIteration, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, BaseExceptionGroup))
 }
+
+
+def exception(kind, message):
+    """What the program raised, as far as there is the like of it here."""
+    return EXCEPTIONS.get(kind, RuntimeError)(message if kind in EXCEPTIONS else f"{kind}: {message}")
 
 
 def update(old, new):
@@ -72,6 +78,11 @@ def update(old, new):
         if old != new:
             old.clear()
             old.update(new)
+        return old
+    if isinstance(old, deque) and type(new) is deque:
+        if list(old) != list(new):
+            old.clear()
+            old.extend(new)
         return old
     if isinstance(old, bytearray) and type(new) is bytes:
         old[:] = new

@@ -1,4 +1,5 @@
-"""The encoding of values, which is the one of `datasets::Value`: JSON, with tags for what JSON lacks.
+"""The encoding of values, which is the one of `datasets::Value`: JSON, with tags for what JSON lacks. Between two instances of the interpreter there are tags of their own
+besides, for what only an interpreter can compare (`EXACT`).
 
 The three files of the harness, `values.py`, `conversation.py` and `judge.py`, are executed as one, once, while the interpreter is warmed, in a namespace with a
 private copy of the builtins. Everything that they need is bound there before any program runs, so that a program that patches `builtins`, `json`
@@ -14,6 +15,11 @@ import marshal
 import math
 import sys
 import types
+from collections import deque
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
 
 import _host
 import _json
@@ -24,6 +30,7 @@ send = _host.call
 DEPTH = 36  # each level takes up to three brackets, and parsers stop at 128
 PIECE = 1 << 15  # bytes of a long value that are sent at a time
 SLICE = 1 << 11  # elements of a long list that are written together
+DRAWN = 1 << 16  # elements of an iterator, of which longer ones are not sent
 INT64_LOW, INT64_HIGH = -(2**63), 2**63 - 1
 
 mro_of = type.__dict__["__mro__"].__get__
@@ -65,9 +72,10 @@ class Opaque:
 
     __slots__ = ("kind",)
     __hash__ = None
+    last = None  # The type of the one that came last, for people.
 
     def __init__(self, kind):
-        self.kind = kind
+        self.kind = Opaque.last = kind[:100] if type(kind) is str else "object"
 
     def __eq__(self, other):
         return False
@@ -77,6 +85,30 @@ class Opaque:
 
     def __repr__(self):
         return f"<{self.kind} object of the program>"
+
+
+class Drawn:
+    """What an iterator gives, which travels in its place: its elements, and type and message of what it raises behind them, if anything."""
+
+    __slots__ = ("generator", "items", "error")
+
+    def __init__(self, iterator):
+        self.generator = type(iterator) is types.GeneratorType
+        self.items = []
+        self.error = None
+        try:
+            for item in islice(iterator, DRAWN + 1):
+                self.items.append(item)
+        except BaseException as error:
+            self.error = [type_name(error), message_of(error)]
+
+
+def drawn(value):
+    """What goes to the tests' instance for a result: for an iterator of the interpreter's own types, all that it gives, where that is not too much."""
+    if id(type(value)) not in ITERATORS:
+        return value
+    taken = Drawn(value)
+    return value if len(taken.items) > DRAWN else taken
 
 
 def type_name(value):
@@ -223,7 +255,11 @@ class Encoder:
             encode = ENCODERS.get(id(base))
             if encode is not None:
                 return encode(self, value, depth)
-        return self.no_encoding(type_name(value))
+        exact = EXACT.get(id(kind)) if self.together else None
+        if exact is None:
+            return self.no_encoding(type_name(value))
+        tag, parts = exact
+        return self.sequence(f'{{"{tag}":', parts(value), depth)
 
     def array(self, value, depth):
         value = array_tolist(value)
@@ -281,6 +317,33 @@ ENCODERS = {
 }
 
 
+ITERATORS = {
+    id(kind)
+    for kind in [types.GeneratorType, map, filter, zip, enumerate, reversed, *vars(sys.modules["itertools"]).values()]
+    + [type(iter(plain)) for plain in ([], (), "", set(), {}, range(0), reversed([]))]
+    if type(kind) is type
+}
+
+# What is made anew from these parts equals the original. For these very types alone: a subclass may be equal to something else.
+EXACT = {
+    id(kind): (tag, parts)
+    for kind, tag, parts in (
+        (range, "$range", lambda value: [value.start, value.stop, value.step]),
+        (Fraction, "$fraction", lambda value: [value.numerator, value.denominator]),
+        (Decimal, "$decimal", lambda value: [str(value)]),
+        (date, "$date", lambda value: [value.isoformat()]),
+        (datetime, "$datetime", lambda value: [value.isoformat()]),
+        (time, "$time", lambda value: [value.isoformat()]),
+        (timedelta, "$timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
+        (deque, "$deque", lambda value: [[*value], value.maxlen]),
+        (type({}.keys()), "$keys", lambda value: [*value]),
+        (type({}.values()), "$values", lambda value: [*value]),
+        (type({}.items()), "$items", lambda value: [*value]),
+        (Drawn, "$iterator", lambda value: [value.generator, value.items, value.error]),
+    )
+}
+
+
 def encode(value, limit, together, opaque=True):
     encoder = Encoder(limit, together, opaque)
     encoder.value(value)
@@ -311,7 +374,35 @@ DECODERS = {
     "$float": float,
     "$int": int,
     "$opaque": Opaque,
+    "$range": lambda body: range(*decode(body)),
+    "$fraction": lambda body: Fraction(*decode(body)),
+    "$decimal": lambda body: Decimal(*body),
+    "$date": lambda body: date.fromisoformat(*body),
+    "$datetime": lambda body: datetime.fromisoformat(*body),
+    "$time": lambda body: time.fromisoformat(*body),
+    "$timedelta": lambda body: timedelta(*body),
+    "$deque": lambda body: deque(decode(body[0]), body[1]),
+    "$keys": lambda body: {decode(key): None for key in body}.keys(),
+    "$values": lambda body: dict(enumerate(decode(body))).values(),
+    "$items": lambda body: dict(decode(body)).items(),
+    "$iterator": lambda body: iterator(*body),
 }
+
+# Types of a program's results that are not sent to it again.
+UNRETURNABLE = {"Opaque"}
+
+
+def iterator(generator, items, error):
+    """An iterator that gives, and raises, what the program's one did."""
+
+    def again():
+        yield from decode(items)
+        if error is not None:
+            raise exception(*error)
+
+    made = again() if generator else map(lambda item: item, again())
+    UNRETURNABLE.add(type_name(made))
+    return made
 
 
 def parse(payload):

@@ -33,6 +33,29 @@ pub trait Sandbox: Send + Sync {
         tests: &[String],
         limits: &Limits,
     ) -> Result<Run, SandboxError>;
+
+    /// As [`Sandbox::run`], for whoever gives a program up that takes long: a run that a clock has ended is not repeated, and its end, [`End::OutOfTime`], says no more
+    /// than that.
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`].
+    fn run_once(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
+        self.run(program, limits)
+    }
+
+    /// [`Sandbox::run_tests`] in the manner of [`Sandbox::run_once`].
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`].
+    fn run_tests_once(
+        &self,
+        program: &Program<'_>,
+        prelude: &str,
+        tests: &[String],
+        limits: &Limits,
+    ) -> Result<Run, SandboxError> {
+        self.run_tests(program, prelude, tests, limits)
+    }
 }
 
 /// What a verdict depends on besides the program.
@@ -150,6 +173,8 @@ pub enum Call {
 pub enum End {
     /// Every call was made.
     Completed,
+    /// Every test was run, and none of them called the program, nor did what is loaded before them.
+    Uncalled,
     /// The watch ended it after the last of the calls.
     Watched,
     /// The source did not compile or raised while it ran; or it does not define the entry point.

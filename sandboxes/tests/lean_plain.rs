@@ -2,17 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+mod lean;
+
 use std::net::TcpListener;
-use std::path::Path;
+use std::os::unix::net::UnixListener;
 
-use sandboxes::lean::{Bounds, Jail, Lean, LeanError, Plain, Program, Project, Replay, Said};
-
-fn stand_in(name: &str) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/lean")
-        .join(name);
-    script.to_string_lossy().into_owned()
-}
+use lean::{PYTHON, jail, program, stand_in};
+use sandboxes::lean::{Bounds, Jail, Lean, LeanError, Plain, Project, Replay, Said};
 
 const BOUNDS: Bounds = Bounds {
     seconds: 60,
@@ -28,18 +24,10 @@ const SHORT: Bounds = Bounds {
 };
 
 fn plain(jail: Jail) -> Plain {
-    let command = vec![
-        "python3".to_owned(),
-        stand_in("stand_in_lean.py"),
-        "--json".to_owned(),
-    ];
+    let mut program = program("stand_in_lean.py", jail);
+    program.command.push("--json".to_owned());
     Plain {
-        program: Program {
-            command,
-            env: Vec::new(),
-            dir: None,
-            jail,
-        },
+        program,
         bounds: BOUNDS,
     }
 }
@@ -49,18 +37,6 @@ fn texts(said: &Said) -> Vec<(usize, &str)> {
         .iter()
         .map(|message| (message.pos.line, message.data.as_str()))
         .collect()
-}
-
-/// The jail that works here, or `None` with a word about it.
-fn jail() -> Option<Jail> {
-    let found = Jail::found();
-    if found == Jail::None {
-        println!(
-            "SKIPPED: bubblewrap: `bwrap` is not installed, or may not make namespaces here (apt-get install bubblewrap)"
-        );
-        return None;
-    }
-    Some(found)
 }
 
 #[test]
@@ -116,6 +92,57 @@ fn a_jail_has_no_network_no_files_to_write_and_no_other_processes() {
 }
 
 #[test]
+fn a_jail_has_no_sockets_and_no_secrets_and_shows_what_the_program_names() {
+    let Some(jail) = jail() else { return };
+    let others = tempfile::tempdir_in("/var/tmp").unwrap();
+    let own = others.path().join("own");
+    std::fs::create_dir(&own).unwrap();
+    for (name, text) in [
+        ("secret", "others'"),
+        ("own/token", "secret"),
+        ("own/library", "own"),
+    ] {
+        std::fs::write(others.path().join(name), text).unwrap();
+    }
+    let link = others.path().join("link");
+    std::os::unix::fs::symlink(&own, &link).unwrap();
+    let _socket = UnixListener::bind(others.path().join("socket")).unwrap();
+    // A file outside of the folders that a jail empties.
+    let token = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::write(token.path(), "secret").unwrap();
+
+    let others = others.path().display();
+    let body = format!(
+        "read {others}/secret\nknock {others}/socket\nread {others}/link/library\nread {others}/own/library\nread {others}/link/token\nread {}",
+        token.path().display()
+    );
+    let mut plain = plain(jail);
+    plain.program.dir = Some(link);
+    plain.program.secrets = vec![own.join("token"), token.path().to_owned()];
+    let said = plain.check("", &body).unwrap();
+    let seen: Vec<&str> = texts(&said).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(
+        seen,
+        [
+            "nothing there",
+            "nobody there",
+            "own",
+            "own",
+            "nothing there",
+            "nothing there"
+        ]
+    );
+    // What the test would see without one.
+    plain.program.jail = Jail::None;
+    let said = plain.check("", &body).unwrap();
+    let seen: Vec<&str> = texts(&said).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(
+        seen,
+        ["others'", "called", "own", "own", "secret", "secret"]
+    );
+}
+
+#[test]
 fn a_process_gets_leans_variables_and_no_others() {
     // Cargo sets some for the tests that it starts.
     let ours = |name: &str| name.starts_with("CARGO");
@@ -134,7 +161,7 @@ fn a_process_gets_leans_variables_and_no_others() {
 
 fn replay(jail: Jail) -> Replay {
     let command = [
-        "python3",
+        PYTHON.as_str(),
         &stand_in("stand_in_checker.py"),
         "{olean}",
         "{file}",

@@ -2,22 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-use std::collections::BTreeSet;
-use std::path::Path;
+mod lean;
 
-use sandboxes::lean::{Bounds, Jail, Lean, LeanError, Pool, Program, Said, pool};
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lean::{jail, program};
+use sandboxes::lean::{Bounds, Jail, Lean, LeanError, Pool, Said, pool};
 
 const HEADER: &str = "import Stand.In";
 
 fn settings(processes: usize) -> pool::Settings {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lean/stand_in_repl.py");
     pool::Settings {
-        program: Program {
-            command: vec!["python3".to_owned(), script.to_string_lossy().into_owned()],
-            env: Vec::new(),
-            dir: None,
-            jail: Jail::None,
-        },
+        program: program("stand_in_repl.py", Jail::None),
         bounds: Bounds {
             seconds: 60,
             start_seconds: 60,
@@ -175,12 +174,62 @@ fn no_child_outlives_the_process_that_started_it() {
         if running(&["sleep", "3600"]) == before {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }
     panic!(
         "{} processes were left",
         running(&["sleep", "3600"]) - before
     );
+}
+
+#[test]
+fn a_process_outlives_the_thread_that_started_it() {
+    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+        let mut settings = settings(1);
+        settings.program.jail = jail;
+        let pool = Pool::new(settings);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| pool.check(HEADER, "a").unwrap());
+            assert_eq!(heard(&first.join().unwrap()).1, 1);
+        });
+        // It is slow to answer, so that a process which is about to die would.
+        let (_, bodies, _) = heard(&pool.check(HEADER, "slow 0.2").unwrap());
+        assert_eq!(bodies, 2, "{jail:?}: it was read by another process");
+    }
+}
+
+#[test]
+fn a_process_ends_with_a_verifier_that_is_killed() {
+    const NAME: &str = "a_process_ends_with_a_verifier_that_is_killed";
+    if std::env::var_os("RAPID_TEST_KILLED").is_some() {
+        // This is the process that is killed, in the middle of a proof.
+        let pool = Pool::new(settings(1));
+        let (_, _, process) = heard(&pool.check(HEADER, "a").unwrap());
+        println!("\nprocess {process}");
+        let _ = pool.check(HEADER, "slow 3600");
+        return;
+    }
+    let mut killed = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", NAME, "--nocapture"])
+        .env("RAPID_TEST_KILLED", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let process = BufReader::new(killed.stdout.take().unwrap())
+        .lines()
+        .find_map(|line| line.unwrap().strip_prefix("process ")?.parse().ok())
+        .unwrap();
+    assert!(alive(process));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let started = Instant::now();
+    while alive(process) {
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "Lean goes on without the verifier"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -61,17 +61,12 @@ impl Aside {
 
 /// Says it of the folder that the user named, instead of a partial file that nobody has heard of.
 fn no_file_in(folder: &Path, error: &io::Error) -> io::Error {
-    let reason = if folder.is_dir() {
-        format!(
-            "no file can be made in {}: {}",
-            folder.display(),
-            error.kind()
-        )
-    } else {
-        format!(
-            "there is no folder {}; make it, or name another",
-            folder.display()
-        )
+    let shown = folder.display();
+    let reason = match error.kind() {
+        _ if !folder.is_dir() => format!("there is no folder {shown}; make it, or name another"),
+        // So say folders that are no place for files, such as /proc.
+        io::ErrorKind::NotFound => format!("{shown} takes no files; name another folder"),
+        kind => format!("no file can be made in {shown}: {kind}; name another folder"),
     };
     io::Error::new(error.kind(), reason)
 }
@@ -109,6 +104,20 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         #[cfg(unix)]
         assert!(Aside::create(Path::new("/dev/null")).is_err());
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_and_one_that_takes_no_files_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let said = |path: &Path| Aside::create(path).unwrap_err().to_string();
+        let no_folder = format!("there is no folder {}; make it", missing.display());
+        assert!(said(&missing.join("a.txt")).starts_with(&no_folder));
+        #[cfg(target_os = "linux")]
+        assert_eq!(
+            said(Path::new("/proc/a.txt")),
+            "/proc takes no files; name another folder"
+        );
     }
 
     #[test]

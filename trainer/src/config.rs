@@ -2,6 +2,7 @@
 //!
 //! [`load`] resolves it once at the edge; everything below takes plain values. The defaults are the paper's settings where it has them.
 
+mod idle;
 mod keys;
 mod layers;
 mod models;
@@ -130,7 +131,7 @@ pub struct Algorithm {
     pub clip_high: f64,
     /// What a token's term is divided by.
     pub length_norm: LengthNorm,
-    /// Whether an advantage is divided by its group's standard deviation.
+    /// Whether an advantage is divided by its group's standard deviation; with the baselines `group` and `loo` only.
     pub divide_by_std: bool,
     /// β: the weight of the divergence from the model that training began with; 0 does without that model.
     pub kl: f64,

@@ -44,7 +44,7 @@ pub enum DataError {
     },
     /// Nothing is left to train on.
     #[error(
-        "no training task of {dataset} is left: {left_out} have prompts of more than {limit} tokens. Raise `data.max_prompt_tokens`"
+        "no training task of {dataset} is left: `data.max_prompt_tokens` is {limit}, and the prompt of each ({left_out} in all) is longer. Raise it"
     )]
     Nothing {
         /// The data set.
@@ -77,6 +77,8 @@ pub enum DataError {
 /// How tasks become prompts.
 #[derive(Debug, Clone)]
 pub struct Asking {
+    /// As the recipe names the template.
+    name: String,
     template: Template,
     chat: bool,
     day: Date,
@@ -111,6 +113,7 @@ impl Asking {
             .clone()
             .unwrap_or_else(|| template.stop.clone());
         Ok(Self {
+            name: settings.template.clone(),
             template,
             chat: settings.chat,
             day: settings.chat_day().unwrap_or_else(today),
@@ -118,10 +121,56 @@ impl Asking {
         })
     }
 
+    /// Refuses tasks of another kind than the template asks.
+    ///
+    /// # Errors
+    /// [`DataError::Template`], with a template for them.
+    pub fn suits(&self, tasks: &[Task]) -> Result<(), DataError> {
+        let Some(kind) = self.template.kind.as_deref() else {
+            return Ok(());
+        };
+        let mut kinds = tasks.iter().map(|task| task.spec.kind());
+        let Some(other) = kinds.clone().find(|other| *other != kind) else {
+            return Ok(());
+        };
+        let ((asked, _), (wanted, template)) = (asked_of(kind), asked_of(other));
+        let remedy = if kinds.all(|kind| kind == other) {
+            format!("use {template}")
+        } else {
+            "give each kind of task a file of its own".to_owned()
+        };
+        let count = tasks
+            .iter()
+            .filter(|task| task.spec.kind() == other)
+            .count();
+        Err(DataError::Template(format!(
+            "`{}` asks for {asked}, and {count} of {} tasks for {wanted}; {remedy}",
+            self.name,
+            tasks.len()
+        )))
+    }
+
     /// Texts that end a completion, besides the model's end-of-text tokens.
     #[must_use]
     pub fn stop_strings(&self) -> &[String] {
         &self.stop
+    }
+
+    /// The one of the model's stop tokens with which its chat template ends a turn; `None` where prompts are no chat.
+    ///
+    /// # Errors
+    /// [`EngineError`], where the model has no chat template.
+    pub fn turn_end(
+        &self,
+        reader: &dyn Reader,
+        stop_tokens: &[u32],
+    ) -> Result<Option<u32>, EngineError> {
+        if !self.chat {
+            return Ok(None);
+        }
+        let turn = [("user".to_owned(), "a".to_owned())];
+        let tokens = reader.encode(&reader.chat_prompt(&turn, self.day)?, true)?;
+        Ok(tokens.into_iter().find(|token| stop_tokens.contains(token)))
     }
 
     /// The prompt of a task.
@@ -142,7 +191,10 @@ impl Asking {
         let mut tokens = reader.encode(&text, true).map_err(failed)?;
         // Some chat templates write the BOS token that the tokenizer adds too.
         if self.chat && tokens.len() > 1 && tokens[0] == tokens[1] {
-            tokens.remove(0);
+            let added = reader.encode("", true).map_err(failed)?;
+            if added.first() == tokens.first() {
+                tokens.remove(0);
+            }
         }
         Ok(Prompt {
             task: task.clone(),
@@ -174,6 +226,15 @@ impl Asking {
     }
 }
 
+/// What tasks of a kind ask for, and the templates that do.
+fn asked_of(kind: &str) -> (&'static str, &'static str) {
+    match kind {
+        "math" => ("a boxed answer", "`boxed` or `few-shot-boxed`"),
+        "code" => ("a function", "`mbppplus`"),
+        _ => ("a proof", "`lean4`"),
+    }
+}
+
 /// Whether a template is named as a file would be, there or not.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || Path::new(name).extension().is_some()
@@ -201,10 +262,10 @@ pub struct Prompts {
     pub overlap: Vec<(String, String)>,
 }
 
-/// Reads the data set of a recipe, cut to its limits.
+/// Reads the data set of a recipe, cut to its limits, which its template has to suit.
 ///
 /// # Errors
-/// [`DataError::Dataset`], [`DataError::Empty`].
+/// [`DataError::Dataset`], [`DataError::Empty`], [`DataError::Template`].
 pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset, DataError> {
     let mut dataset = datasets::open(&config.data.dataset, data_dir)?;
     if let Some(limit) = config.data.train_limit {
@@ -216,6 +277,9 @@ pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset,
     if dataset.train.is_empty() {
         return Err(DataError::Empty(config.data.dataset.clone()));
     }
+    let asking = Asking::new(&config.data)?;
+    asking.suits(&dataset.train)?;
+    asking.suits(&dataset.eval)?;
     Ok(dataset)
 }
 
@@ -311,6 +375,51 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_template_that_asks_for_something_else_is_refused_with_one_that_suits() {
+        let said = |dataset: &str, template: &str| {
+            let sets = [
+                format!("data.dataset={dataset}"),
+                format!("data.template={template}"),
+            ];
+            open(&config(&sets.each_ref().map(String::as_str)), None)
+                .map_err(|error| error.to_string())
+        };
+        for (dataset, template, says) in [
+            (
+                "starter-code",
+                "few-shot-boxed",
+                "`data.template`: `few-shot-boxed` asks for a boxed answer, and 45 of 45 tasks for a function; use `mbppplus`",
+            ),
+            (
+                "starter-math",
+                "mbppplus",
+                "`data.template`: `mbppplus` asks for a function, and 300 of 300 tasks for a boxed answer; use `boxed` or `few-shot-boxed`",
+            ),
+            (
+                "starter-lean",
+                "boxed",
+                "`data.template`: `boxed` asks for a boxed answer, and 15 of 15 tasks for a proof; use `lean4`",
+            ),
+        ] {
+            assert_eq!(said(dataset, template).unwrap_err(), says);
+            for template in ["auto", "plain", "Q: {question}"] {
+                assert!(said(dataset, template).is_ok(), "{template} for {dataset}");
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mixed.jsonl");
+        let lines = "{\"question\": \"1 + 1?\", \"answer\": \"2\"}\n{\"question\": \"Write f().\", \"entry_point\": \"f\", \"tests\": [{\"args\": [], \"expected\": 1}]}\n";
+        std::fs::write(&file, lines).unwrap();
+        let error = said(file.to_str().unwrap(), "boxed").unwrap_err();
+        assert!(
+            error.ends_with(
+                "and 1 of 2 tasks for a function; give each kind of task a file of its own"
+            ),
+            "{error}"
+        );
     }
 
     #[test]

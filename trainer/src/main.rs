@@ -23,6 +23,8 @@ Begin with:
 
 Every command has examples of its own: rapid train --help
 
+RAPID_LOG says what is logged to stderr: error, warn (the default), info, debug or trace, or a filter such as engine=debug.
+
 Exit codes: 0, done; 1, it could not be done; 2, the command line or a setting has to be changed; 130, interrupted";
 
 #[derive(Debug, Subcommand)]
@@ -54,14 +56,11 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<cmd::Interrupted>() => ExitCode::from(130),
         Err(error) => {
-            say(&format!("error: {}", cmd::paragraph(&error)));
-            if error.is::<cmd::Usage>() {
-                ExitCode::from(2)
-            } else {
-                ExitCode::FAILURE
+            if !error.is::<cmd::Interrupted>() {
+                say(&format!("error: {}", cmd::paragraph(&error)));
             }
+            ExitCode::from(cmd::exit::code(&error))
         }
     }
 }
@@ -109,6 +108,9 @@ mod tests {
             &["rapid"][..],
             &["rapid", "trian"],
             &["rapid", "report"],
+            &["rapid", "train"],
+            &["rapid", "train", "--recipe", "r", "--resume", "a"],
+            &["rapid", "train", "--resume", "a", "--out", "b"],
             &["rapid", "eval", "--model", "m"],
             &[
                 "rapid",
@@ -123,6 +125,7 @@ mod tests {
                 "0",
             ],
             &["rapid", "bench", "rollout", "--device", "gpu"],
+            &["rapid", "quickstart", "--device", "gpu"],
             &["rapid", "quickstart", "--resume", "r", "--seed", "1"],
             &["rapid", "study"],
             &["rapid", "study", "estimator"],
@@ -148,6 +151,23 @@ mod tests {
         ] {
             let error = Cli::try_parse_from(wrong).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{wrong:?}");
+        }
+        let former = ["rapid", "train", "--recipe", "r", "--run-dir", "d"];
+        assert!(Cli::try_parse_from(former).is_ok());
+    }
+
+    #[test]
+    fn a_number_below_zero_is_answered_with_the_range() {
+        let needed = ["rapid", "eval", "--model", "m", "--dataset", "d"];
+        let needed = [&needed[..], &["--verifier", "http://127.0.0.1:9"]].concat();
+        for (option, says) in [
+            ("--temperature", "give 0, which is greedy"),
+            ("--top-p", "give a number above 0"),
+            ("--min-p", "give a number of at least 0"),
+        ] {
+            let line = [&needed[..], &[option, "-1"]].concat();
+            let said = Cli::try_parse_from(line).unwrap_err().to_string();
+            assert!(said.contains(says), "{said}");
         }
     }
 }

@@ -25,6 +25,8 @@ pub use terms::{Terms, means};
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest pause, unless the verifier asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Least time that a batch may be judged in before it is asked for again: Lean takes minutes.
+const LEAST_WAIT: Duration = Duration::from_secs(10 * 60);
 /// A verifier that does not answer is spoken of this often.
 const REMINDER: Duration = Duration::from_secs(60);
 
@@ -207,12 +209,13 @@ impl RewardClient {
         let token = std::env::var(&settings.token_env)
             .ok()
             .filter(|token| !token.is_empty());
+        let patience = Duration::from_secs(settings.patience_s);
         Ok(Self {
             inner: Arc::new(Inner {
                 token: (settings.token_env.clone(), token.is_some()),
-                client: Client::new(url, token)?,
+                client: Client::new(url, token)?.with_timeout(patience.max(LEAST_WAIT)),
                 batch: AtomicUsize::new(settings.batch.max(1)),
-                patience: Duration::from_secs(settings.patience_s),
+                patience,
                 all_tests,
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
                 named: AtomicBool::new(true),

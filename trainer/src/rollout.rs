@@ -3,6 +3,7 @@
 //! Training and evaluation both sample through [`collect`].
 
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use engine::{Completion, EngineError, Finish, GenerateRequest, Sampling};
@@ -18,6 +19,8 @@ use crate::stop::Stop;
 
 /// How long a finished completion may wait for others to share its request.
 const LINGER: Duration = Duration::from_millis(100);
+/// How often a task that waits for completions looks whether they are still wanted.
+const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// A prompt and the seeds of the completions wanted of it.
 #[derive(Debug, Clone)]
@@ -206,9 +209,18 @@ fn draw(
     let policy = policy.clone();
     let (sender, receiver) = mpsc::channel(256);
     tokio::task::spawn_blocking(move || {
-        for completion in policy.generate(requests) {
-            if sender.blocking_send(completion).is_err() {
-                break;
+        let completions = policy.generate(requests);
+        loop {
+            match completions.recv_timeout(LOOK_UP) {
+                Ok(completion) => {
+                    if sender.blocking_send(completion).is_err() {
+                        break;
+                    }
+                }
+                // The next completion may be minutes away, and the runtime waits for this task before it ends.
+                Err(RecvTimeoutError::Timeout) if sender.is_closed() => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
     });

@@ -9,7 +9,9 @@ use sandboxes::Limits;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+use crate::cache::DISK_BYTES;
 use crate::grade::{lean, math};
+use crate::pool::MOST_WORKERS;
 use crate::registry::nearest;
 use keys::{check_keys, insert, parse_value};
 
@@ -43,7 +45,7 @@ pub struct Config {
     pub lean: lean::Settings,
 }
 
-/// What one request may hold.
+/// What one request may hold, and all of them together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsConfig {
@@ -53,6 +55,8 @@ pub struct LimitsConfig {
     pub items: usize,
     /// Items that may wait, over all requests.
     pub queue: usize,
+    /// Connections at a time; whoever comes then waits until one ends.
+    pub connections: usize,
 }
 
 /// Where verdicts are kept.
@@ -63,6 +67,8 @@ pub struct CacheConfig {
     pub dir: Option<PathBuf>,
     /// Whether anything is kept on disk.
     pub disk: bool,
+    /// Bytes of the cache's file, about. What was not asked for the longest goes first.
+    pub disk_bytes: u64,
     /// Bytes of verdicts kept in memory.
     pub memory_bytes: usize,
     /// Bytes of expected values kept in memory.
@@ -81,6 +87,8 @@ pub struct CodeConfig {
     pub fuel: u64,
     /// Bytes of memory.
     pub memory_bytes: u64,
+    /// Bytes of memory of all programs together, in WebAssembly; three quarters of the machine's, or of the container's, where 0.
+    pub memory_total_bytes: u64,
     /// Bytes of one encoded value.
     pub value_bytes: usize,
     /// Seconds after which a run counts as a failure of the sandbox.
@@ -139,6 +147,7 @@ impl Default for LimitsConfig {
             body_bytes: 64 << 20,
             items: 4_096,
             queue: 16_384,
+            connections: 512,
         }
     }
 }
@@ -148,6 +157,7 @@ impl Default for CacheConfig {
         CacheConfig {
             dir: None,
             disk: true,
+            disk_bytes: DISK_BYTES,
             memory_bytes: 256 << 20,
             expected_bytes: 512 << 20,
         }
@@ -173,6 +183,7 @@ impl Default for CodeConfig {
             dir: None,
             fuel: limits.fuel,
             memory_bytes: limits.memory,
+            memory_total_bytes: 0,
             value_bytes: limits.value,
             backstop_seconds: limits.backstop,
         }
@@ -288,6 +299,15 @@ impl Config {
                 format!("names `{name}`, which is no grader{near}; the graders are {graders}"),
             );
         }
+        if self.workers > MOST_WORKERS {
+            return fault(
+                "workers",
+                format!(
+                    "is {}, more than the {MOST_WORKERS} that there may be; lower it, or give 0 for as many as cores",
+                    self.workers
+                ),
+            );
+        }
         if self.limits.items == 0 {
             return fault(
                 "limits.items",
@@ -300,6 +320,21 @@ impl Config {
                 format!(
                     "is {}, and so has no room for a whole request of limits.items = {}; raise it, or lower limits.items",
                     self.limits.queue, self.limits.items
+                ),
+            );
+        }
+        if self.limits.connections == 0 {
+            return fault(
+                "limits.connections",
+                "is 0, so that nobody could connect; give 1 or more".to_owned(),
+            );
+        }
+        if self.cache.disk_bytes < 1 << 20 {
+            return fault(
+                "cache.disk_bytes",
+                format!(
+                    "is {}, less than a MiB (1048576); raise it, or keep nothing on disk with cache.disk = false",
+                    self.cache.disk_bytes
                 ),
             );
         }
@@ -423,7 +458,13 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_told_of_the_key_at_fault() {
         for (setting, says) in [
+            (
+                "workers=9223372036854775807",
+                "`workers` is 9223372036854775807, more than the 1024",
+            ),
+            ("cache.disk_bytes=1", "`cache.disk_bytes` is 1"),
             ("limits.items=0", "`limits.items` is 0"),
+            ("limits.connections=0", "`limits.connections` is 0"),
             (
                 "limits.queue=1",
                 "`limits.queue` is 1, and so has no room for a whole request of limits.items = 4096",

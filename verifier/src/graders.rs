@@ -15,6 +15,7 @@ use crate::grade::Grading;
 use crate::grade::code::{self, CodeGrader, Extent};
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
+use crate::memory;
 use crate::registry::{Known, grader};
 use slot::Slot;
 
@@ -32,6 +33,8 @@ pub struct GraderSettings {
     pub workers: usize,
     /// What a program may use.
     pub limits: Limits,
+    /// Bytes for programs that need more than [`memory::MODEST`], together; `None` where what they run in bounds that by itself.
+    pub room: Option<u64>,
     /// Bytes of expected values kept in memory.
     pub expected_bytes: usize,
     /// Graders without which the service is not ready.
@@ -85,9 +88,14 @@ impl Graders {
         let sandbox = open().map_err(|error| error.to_string())?;
         let GraderSettings {
             limits,
+            room,
             expected_bytes,
             ..
         } = self.settings;
+        let sandbox: Arc<dyn Sandbox> = match room {
+            Some(bytes) => Arc::new(memory::Shared::new(sandbox, bytes)),
+            None => sandbox,
+        };
         let grader = CodeGrader::new(sandbox, limits, expected_bytes, self.disk.clone());
         try_code(&grader)?;
         Ok(grader)

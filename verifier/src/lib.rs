@@ -8,6 +8,7 @@
 //! - [`registry`] holds the tasks that a request can name;
 //! - [`cache`] keeps verdicts by the digest of everything that they depend on;
 //! - [`pool`] has the worker threads and their fair, bounded queue;
+//! - [`memory`] bounds what programs have together;
 //! - [`graders`] says which grader can judge now, and why the others cannot;
 //! - [`grade`] decides: one module a kind of task;
 //! - [`score`] judges a file of samples without a server, [`passk`] estimates Pass@k from the verdicts;
@@ -20,6 +21,7 @@ pub mod cache;
 pub mod config;
 pub mod grade;
 pub mod graders;
+pub mod memory;
 pub mod metrics;
 pub mod passk;
 pub mod pool;

@@ -12,7 +12,12 @@ use clap::{Parser, Subcommand};
 
 /// Decides whether completions are right: mathematics by comparison, Python in a sandbox, proofs by Lean.
 #[derive(Debug, Parser)]
-#[command(name = "rapid-verifier", version, propagate_version = true)]
+#[command(
+    name = "rapid-verifier",
+    version,
+    propagate_version = true,
+    after_help = EXAMPLES
+)]
 struct Cli {
     /// What is logged to stderr: error, warn, info, debug or trace, or a filter such as verifier=debug
     #[arg(
@@ -25,6 +30,15 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+const EXAMPLES: &str = "\
+Begin with:
+  rapid-verifier fetch        the sandbox's Python, once
+  rapid-verifier serve        listen on 127.0.0.1:8700
+
+Every command has examples of its own: rapid-verifier serve --help
+
+Exit codes: 0, done; 1, it could not be done; 2, the command line or a setting has to be changed; 130, ended by a second Ctrl-C";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -54,7 +68,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             cmd::say(&format!("error: {error:#}"));
-            ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 1 })
+            ExitCode::from(cmd::exit::code(&error))
         }
     }
 }

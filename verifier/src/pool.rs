@@ -2,11 +2,27 @@
 //!
 //! Each request has a lane. Workers take one job from each lane in turn, so that a request of a thousand items does not
 //! keep another's single item waiting for all of them. Places are reserved for a whole request before its first job is queued.
+//! A job that goes on in another pool does so in its request's lane.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// Most threads that a pool may have.
+pub const MOST_WORKERS: usize = 1_024;
+
+/// A request's place in the turn of requests. No two have the same, in whichever pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lane(u64);
+
+impl Lane {
+    fn new() -> Lane {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Lane(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 /// Work for a pool.
 pub trait Job: Send {
@@ -31,13 +47,12 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    lanes: VecDeque<(u64, VecDeque<Box<dyn Job>>)>,
+    lanes: VecDeque<(Lane, VecDeque<Box<dyn Job>>)>,
     /// Jobs in the lanes.
     queued: usize,
     /// Places promised to jobs that are not in the lanes yet.
     reserved: usize,
     running: usize,
-    next_lane: u64,
     /// Running mean of a job's seconds.
     mean_seconds: f64,
     stopped: bool,
@@ -54,7 +69,7 @@ pub struct Full {
 pub struct Reservation {
     shared: Arc<Shared>,
     left: usize,
-    lane: u64,
+    lane: Lane,
 }
 
 impl Shared {
@@ -67,9 +82,14 @@ impl Pool {
     /// Starts `workers` threads over a queue of at most `capacity` jobs.
     ///
     /// # Errors
-    /// Where the system gives no thread.
+    /// Where the system gives no thread, or more than [`MOST_WORKERS`] are asked for.
     pub fn new(name: &str, workers: usize, capacity: usize) -> std::io::Result<Pool> {
         let workers = workers.max(1);
+        if workers > MOST_WORKERS {
+            return Err(std::io::Error::other(format!(
+                "{workers} are more than the {MOST_WORKERS} that there may be"
+            )));
+        }
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             more: Condvar::new(),
@@ -96,6 +116,14 @@ impl Pool {
     /// # Errors
     /// [`Full`] where the queue has not as much room.
     pub fn reserve(&self, jobs: usize) -> Result<Reservation, Full> {
+        self.reserve_in(Lane::new(), jobs)
+    }
+
+    /// Room for `jobs` more jobs of the request that has `lane`.
+    ///
+    /// # Errors
+    /// As [`Pool::reserve`].
+    pub fn reserve_in(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
         let mut state = self.shared.lock();
         if state.queued + state.reserved + jobs > self.shared.capacity {
             let seconds = state.queued as f64 * state.mean_seconds / self.shared.workers as f64;
@@ -104,11 +132,10 @@ impl Pool {
             });
         }
         state.reserved += jobs;
-        state.next_lane += 1;
         Ok(Reservation {
             shared: Arc::clone(&self.shared),
             left: jobs,
-            lane: state.next_lane,
+            lane,
         })
     }
 
@@ -166,6 +193,12 @@ impl Drop for Pool {
 }
 
 impl Reservation {
+    /// The lane of its jobs.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        self.lane
+    }
+
     /// Queues a job in one of the places reserved; at most as many as were.
     pub fn submit(&mut self, job: Box<dyn Job>) {
         let mut state = self.shared.lock();
@@ -231,7 +264,7 @@ fn work(shared: &Shared) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc;
 
     use super::*;
@@ -289,7 +322,11 @@ mod tests {
         }
 
         fn submit(&self, texts: &[&'static str], wanted: &Arc<AtomicBool>) {
-            let mut room = self.pool.reserve(texts.len()).unwrap();
+            self.submit_in(Lane::new(), texts, wanted);
+        }
+
+        fn submit_in(&self, lane: Lane, texts: &[&'static str], wanted: &Arc<AtomicBool>) {
+            let mut room = self.pool.reserve_in(lane, texts.len()).unwrap();
             for text in texts {
                 room.submit(Box::new(Note {
                     text,
@@ -321,6 +358,23 @@ mod tests {
         bench.submit(&["a1", "a2", "a3", "a4"], &yes());
         bench.submit(&["b1"], &yes());
         assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
+    }
+
+    #[test]
+    fn a_single_job_does_not_wait_for_a_request_whose_jobs_come_one_by_one() {
+        let bench = Bench::busy(100);
+        let lane = Lane::new();
+        for text in ["a1", "a2", "a3", "a4"] {
+            bench.submit_in(lane, &[text], &yes());
+        }
+        bench.submit(&["b1"], &yes());
+        assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
+    }
+
+    #[test]
+    fn more_threads_than_there_may_be_are_refused() {
+        let error = Pool::new("test", usize::MAX, 1).err().unwrap();
+        assert!(error.to_string().contains("1024"), "{error}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use verifier_api::{Judgement, Verdict};
 use crate::grade::code::Extent;
 use crate::metrics::name;
 use crate::passk::{self, Counts, Estimate};
-use crate::service::{Question, Service, judge};
+use crate::service::{Batch, Question, Service, judge};
 
 /// One completion of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +173,7 @@ pub async fn judge_samples(
             };
             (
                 index,
-                judge(service, vec![question])
+                judge(service, Batch::new(service, vec![question]))
                     .await
                     .ok()
                     .and_then(|mut judgements| judgements.pop()),
@@ -255,8 +255,10 @@ impl Score {
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = format!(
-            "{}: {} samples of {} tasks\n\n",
-            self.dataset, self.samples, self.tasks
+            "{}: {} of {}\n\n",
+            self.dataset,
+            count(self.samples, "sample"),
+            count(self.tasks, "task")
         );
         for (k, estimate) in &self.pass_at {
             match estimate {
@@ -267,10 +269,11 @@ impl Score {
                     tasks,
                 }) => {
                     out += &format!(
-                        "Pass@{k:<4} {:6.2}%   95% interval {:.2}% to {:.2}%   over {tasks} tasks\n",
+                        "Pass@{k:<4} {:6.2}%   95% interval {:.2}% to {:.2}%   over {}\n",
                         mean * 100.0,
                         low * 100.0,
-                        high * 100.0
+                        high * 100.0,
+                        count(*tasks, "task")
                     );
                 }
                 None => out += &format!("Pass@{k:<4}      –    no task has {k} judged samples\n"),
@@ -282,12 +285,17 @@ impl Score {
         }
         if self.masked > 0 {
             out += &format!(
-                "\n{} samples could not be judged and count nowhere: run `rapid-verifier doctor`\n",
-                self.masked
+                "\n{} without a verdict, which no figure counts: run `rapid-verifier doctor`\n",
+                count(self.masked, "sample")
             );
         }
         out
     }
+}
+
+fn count(number: usize, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
 }
 
 #[cfg(test)]
@@ -378,5 +386,26 @@ mod tests {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{reason} in {error}");
         }
+    }
+    #[test]
+    fn one_is_one_and_several_are_several() {
+        let judgement = |id: &str, reward: Option<f64>| -> Judgement {
+            serde_json::from_value(serde_json::json!({
+                "id": id, "reward": reward, "verdict": "correct", "detail": {}, "retryable": false, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.0,
+            }))
+            .unwrap()
+        };
+        let table = |judgements: &[Judgement]| Score::new("mine", judgements, &[1]).table();
+        let one = table(&[judgement("a", Some(1.0))]);
+        assert!(
+            one.starts_with("mine: 1 sample of 1 task\n") && one.contains("over 1 task\n"),
+            "{one}"
+        );
+        let two = table(&[judgement("a", Some(1.0)), judgement("b", None)]);
+        assert!(
+            two.starts_with("mine: 2 samples of 2 tasks\n")
+                && two.contains("\n1 sample without a verdict"),
+            "{two}"
+        );
     }
 }

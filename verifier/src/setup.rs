@@ -10,7 +10,9 @@ use verifier_api::RequestLimits;
 
 use crate::cache::Disk;
 use crate::config::{Config, SandboxKind};
+use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmPlace, no_sandbox};
+use crate::memory;
 use crate::registry::Registry;
 use crate::service::{Service, Settings, Token};
 
@@ -75,14 +77,19 @@ pub fn with_registry(
             items: config.limits.items,
             queue: config.limits.queue,
         },
+        connections: config.limits.connections,
         workers: workers(config),
         cache_bytes: config.cache.memory_bytes,
         token,
         graders: GraderSettings {
             math: config.math,
-            lean: config.lean.clone(),
+            lean: lean::Settings {
+                secrets: config.token_file.iter().cloned().collect(),
+                ..config.lean.clone()
+            },
             workers: workers(config),
             limits: config.sandbox_limits(),
+            room: room(config),
             expected_bytes: config.cache.expected_bytes,
             require: config.require.clone(),
         },
@@ -100,13 +107,32 @@ pub fn workers(config: &Config) -> usize {
     }
 }
 
+/// Bytes for programs that need more memory than nearly all do; `None` for containers, whose number bounds it.
+fn room(config: &Config) -> Option<u64> {
+    if config.code.sandbox != SandboxKind::Wasm {
+        return None;
+    }
+    let all = match config.code.memory_total_bytes {
+        0 => memory::of_machine() / 4 * 3,
+        bytes => bytes,
+    };
+    // Those for all programs, and those for long ones.
+    let threads = workers(config).saturating_mul(2);
+    Some(memory::beyond_modest(
+        all,
+        threads,
+        config.code.memory_bytes,
+    ))
+}
+
 /// The cache's file, or `None` with a warning where it cannot be had: verdicts are then kept in memory only.
 #[must_use]
 pub fn disk(config: &Config) -> Option<Arc<Disk>> {
     if !config.cache.disk {
         return None;
     }
-    match Disk::open(&cache_dir(config).join("verdicts.redb")) {
+    let path = cache_dir(config).join("verdicts.redb");
+    match Disk::open_within(&path, config.cache.disk_bytes) {
         Ok(disk) => Some(Arc::new(disk)),
         Err(error) => {
             tracing::warn!("{error}");

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -59,10 +61,21 @@ fn a_usage_error_exits_2_and_a_failure_1() {
         ),
         (
             &["serve", "--config", "no/such/file.toml"],
-            1,
+            2,
             "no/such/file.toml",
         ),
-        (&["serve", "--listen", "0.0.0.0:0"], 1, "--token-file"),
+        (&["serve", "--listen", "0.0.0.0:0"], 2, "--token-file"),
+        (
+            &["serve", "--token-file", "nowhere"],
+            2,
+            "the token file nowhere cannot be read",
+        ),
+        (&["fetch", "nope"], 2, "no sandbox is called `nope`"),
+        (
+            &["bench", "math", "--pairs", "nope"],
+            2,
+            "there is no file nope",
+        ),
         (&["score", "--dataset", "starter-math"], 2, "--samples"),
         (
             &[
@@ -72,7 +85,7 @@ fn a_usage_error_exits_2_and_a_failure_1() {
                 "--samples",
                 "none.jsonl",
             ],
-            1,
+            2,
             "none.jsonl",
         ),
         (
@@ -83,7 +96,7 @@ fn a_usage_error_exits_2_and_a_failure_1() {
                 "--samples",
                 "none.jsonl",
             ],
-            1,
+            2,
             "starter-math",
         ),
         (
@@ -123,7 +136,7 @@ fn a_place_that_cannot_be_written_is_named_before_anything_is_judged() {
         // The samples are not even read: those that are not there would be complained of, too.
         for samples in [samples.to_str().unwrap(), "none.jsonl"] {
             let (status, stdout, stderr) = run(&[&args[..], &[samples]].concat());
-            assert_eq!(status, Some(1), "{stderr}");
+            assert_eq!(status, Some(2), "{stderr}");
             assert!(
                 stderr.contains(place) && !stderr.contains("none.jsonl"),
                 "{stderr}"
@@ -166,6 +179,52 @@ fn what_the_system_said_is_told_once() {
 }
 
 #[test]
+fn a_file_that_cannot_be_scored_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples = folder.path().join("samples.jsonl");
+    std::fs::write(&samples, "{").unwrap();
+    let samples = samples.to_str().unwrap();
+    let args = ["score", "--dataset", "starter-math", "--samples", samples];
+    let (status, _, stderr) = run(&args);
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("line 1"), "{stderr}");
+}
+
+#[test]
+fn what_comes_with_the_program_is_fetched_already() {
+    for name in ["dataset:starter-math", "starter-math"] {
+        let (status, stdout, stderr) = run(&["fetch", name]);
+        assert_eq!((status, stdout.as_str()), (Some(0), ""), "{stderr}");
+        assert!(stderr.contains("nothing to fetch"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_start_that_is_refused_shows_its_reason_and_the_configuration_only_to_who_asks() {
+    let args = ["serve", "--listen", "0.0.0.0:0"];
+    let (_, _, stderr) = run(&args);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let (_, _, stderr) = run(&[&args[..], &["--log", "debug"]].concat());
+    assert!(stderr.contains("backstop_seconds = 900.0"), "{stderr}");
+}
+
+#[test]
+fn the_doctor_has_the_words_of_the_other_program() {
+    let args = ["doctor", "--no-disk-cache", "--set", "code.sandbox=none"];
+    let (status, stdout, _) = run(&args);
+    assert_eq!(status, Some(1));
+    let state = |what: &str| stdout.lines().find(|line| line.contains(what)).unwrap();
+    assert!(state("grader math").starts_with("ok  "), "{stdout}");
+    assert!(state("grader lean").starts_with("warn"), "{stdout}");
+    assert!(state("grader code").starts_with("FAIL"), "{stdout}");
+    let (_, stdout, _) = run(&[&args[..], &["--json"]].concat());
+    let checks: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let code = checks.as_array().unwrap().iter();
+    let mut code = code.filter(|check| check["what"] == "grader code");
+    assert_eq!(code.next().unwrap()["state"], "fail");
+}
+
+#[test]
 fn a_port_that_is_taken_is_said_to_be() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -179,8 +238,11 @@ fn a_port_that_is_taken_is_said_to_be() {
 
 #[test]
 fn help_names_every_grader_and_the_tokens_variable() {
-    assert!(run(&["--help"]).1.contains("Lean"));
+    let help = run(&["--help"]).1;
+    assert!(help.contains("Lean") && help.contains("Exit codes: 0, done"));
+    assert!(help.contains("RAPID_LOG"));
     let help = run(&["serve", "--help"]).1;
+    assert!(help.contains("deploy/verifier.toml"));
     assert!(help.contains("RAPID_VERIFIER_TOKEN") && help.contains("math, code, lean"));
 }
 
@@ -272,33 +334,42 @@ fn a_file_of_math_samples_is_scored() {
     );
 }
 
-/// The service's first line, its process, and a client.
-fn serve(home: &Path, args: &[&str]) -> (std::process::Child, Client) {
-    let mut child = verifier(
-        home,
-        &[
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--set",
-            "code.sandbox=none",
-        ],
-    )
-    .args(args)
-    .stdout(Stdio::piped())
-    .stderr(Stdio::null())
-    .spawn()
-    .unwrap();
+/// A service's process, which ends with the test.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A service, and a client of it.
+fn serve(home: &Path, args: &[&str]) -> (Serving, Client) {
+    serve_with(home, args, Stdio::null())
+}
+
+fn serve_with(home: &Path, args: &[&str], stderr: Stdio) -> (Serving, Client) {
+    let mut command = verifier(home, &["serve", "--listen", "127.0.0.1:0"]);
+    command.args(["--set", "code.sandbox=none"]).args(args);
+    command.stdout(Stdio::piped()).stderr(stderr);
+    let mut serving = Serving(command.spawn().unwrap());
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
+    BufReader::new(serving.0.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
     let client = Client::new(line.trim().strip_prefix("listening on ").unwrap(), None).unwrap();
-    (child, client)
+    (serving, client)
 }
 
 fn items(count: usize) -> Vec<Item> {
-    (0..count)
+    numbered(0..count)
+}
+
+/// An item for each number, and no other's.
+fn numbered(numbers: Range<usize>) -> Vec<Item> {
+    numbers
         .map(|n| Item {
             id: n.to_string(),
             task: TaskRef::Inline(InlineTask::Math {
@@ -313,19 +384,19 @@ fn items(count: usize) -> Vec<Item> {
 }
 
 #[cfg(unix)]
-fn terminate(child: &Child) {
+fn terminate(serving: &Serving) {
     Command::new("kill")
-        .arg(child.id().to_string())
+        .arg(serving.0.id().to_string())
         .status()
         .unwrap();
 }
 
 /// How a service that is to end by itself ends.
 #[cfg(unix)]
-fn code_of(child: &mut Child) -> Option<i32> {
+fn code_of(serving: &mut Serving) -> Option<i32> {
     let started = Instant::now();
     loop {
-        if let Some(status) = child.try_wait().unwrap() {
+        if let Some(status) = serving.0.try_wait().unwrap() {
             return status.code();
         }
         assert!(
@@ -341,16 +412,22 @@ fn code_of(child: &mut Child) -> Option<i32> {
 async fn half_a_request_does_not_keep_a_service_from_ending_and_a_second_signal_ends_it_at_once() {
     let home = tempfile::tempdir().unwrap();
     for (signals, code) in [(1, 0), (2, 130)] {
-        let (mut child, client) = serve(home.path(), &[]);
-        client.verify(&items(1)).await.unwrap();
+        let (mut serving, client) = serve_with(home.path(), &[], Stdio::piped());
+        let mut said = BufReader::new(serving.0.stderr.take().unwrap()).lines();
         let address = client.url().strip_prefix("http://").unwrap();
-        let mut half = std::net::TcpStream::connect(address.trim_end_matches('/')).unwrap();
-        std::io::Write::write_all(&mut half, b"POST /v1/verify HTTP/1.1\r\n").unwrap();
-        for _ in 0..signals {
-            std::thread::sleep(Duration::from_millis(300));
-            terminate(&child);
+        let mut half = TcpStream::connect(address.trim_end_matches('/')).unwrap();
+        // It has the connection once it has answered by it.
+        half.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nPOST /v1/verify HTTP/1.1\r\n")
+            .unwrap();
+        half.read_exact(&mut [0]).unwrap();
+        terminate(&serving);
+        let stopping = said.find(|line| line.as_ref().unwrap().contains("stopping"));
+        assert!(stopping.is_some(), "it does not say that it stops");
+        // It may take a moment until it listens for the second one.
+        while signals == 2 && serving.0.try_wait().unwrap().is_none() {
+            terminate(&serving);
         }
-        assert_eq!(code_of(&mut child), Some(code));
+        assert_eq!(code_of(&mut serving), Some(code));
     }
 }
 
@@ -371,65 +448,71 @@ async fn a_service_serves_on_where_nobody_reads_what_it_says() {
     drop(free);
     let mut args = vec!["serve", "--log", "debug", "--listen", address.as_str()];
     args.extend(["--set", "code.sandbox=none"]);
-    let mut child = verifier(home.path(), &args)
+    let child = verifier(home.path(), &args)
         .stdout(unread())
         .stderr(unread())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let mut serving = Serving(child.unwrap());
     let client = Client::new(format!("http://{address}"), None).unwrap();
     let started = Instant::now();
     while client.verify(&items(1)).await.is_err() {
         assert!(
-            child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(30),
+            serving.0.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(30),
             "it does not answer"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    terminate(&child);
-    assert_eq!(code_of(&mut child), Some(0));
+    terminate(&serving);
+    assert_eq!(code_of(&mut serving), Some(0));
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_service_that_is_asked_to_stop_exits_0_and_keeps_its_verdicts() {
     let home = tempfile::tempdir().unwrap();
-    let (mut child, client) = serve(home.path(), &[]);
+    let (mut serving, client) = serve(home.path(), &[]);
     let first = client.verify(&items(50)).await.unwrap();
     assert!(
         first
             .iter()
             .all(|judgement| judgement.verdict == Verdict::Correct && !judgement.cached)
     );
-    terminate(&child);
-    assert_eq!(code_of(&mut child), Some(0));
-    let (mut child, client) = serve(home.path(), &[]);
+    terminate(&serving);
+    assert_eq!(code_of(&mut serving), Some(0));
+    let (_serving, client) = serve(home.path(), &[]);
     let second = client.verify(&items(50)).await.unwrap();
     assert!(second.iter().all(|judgement| judgement.cached));
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[tokio::test]
 async fn a_service_that_is_killed_leaves_a_cache_that_opens() {
     let home = tempfile::tempdir().unwrap();
-    let (mut child, client) = serve(home.path(), &[]);
-    client.verify(&items(200)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let (mut child, client) = serve(home.path(), &[]);
-    let again = client.verify(&items(200)).await.unwrap();
-    assert!(
-        again
-            .iter()
-            .all(|judgement| judgement.verdict == Verdict::Correct)
-    );
-    assert!(
-        again.iter().any(|judgement| judgement.cached),
-        "what was written before the kill is still there"
-    );
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let started = Instant::now();
+    // How long the disk takes is its own affair.
+    let mut wait = Duration::from_millis(100);
+    for round in 0.. {
+        let fresh = numbered(200 * round..200 * (round + 1));
+        let (killed, client) = serve(home.path(), &[]);
+        let first = client.verify(&fresh).await.unwrap();
+        assert!(first.iter().all(|judgement| !judgement.cached));
+        tokio::time::sleep(wait).await;
+        drop(killed);
+        let (_serving, client) = serve(home.path(), &[]);
+        let again = client.verify(&fresh).await.unwrap();
+        assert!(
+            again
+                .iter()
+                .all(|judgement| judgement.verdict == Verdict::Correct)
+        );
+        if again.iter().any(|judgement| judgement.cached) {
+            break;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "nothing is kept, {wait:?} before the kill"
+        );
+        wait *= 2;
+    }
     let moved = std::fs::read_dir(home.path().join("verifier"))
         .unwrap()
         .filter(|entry| {
@@ -450,12 +533,10 @@ async fn any_answer_form_counts_where_the_flag_says_so() {
     let mut item = items(3).remove(2);
     item.completion = "so the answer is 2.".to_owned();
     for (flag, verdict) in [("boxed", Verdict::Malformed), ("any", Verdict::Correct)] {
-        let (mut child, client) = serve(home.path(), &["--math-extraction", flag]);
+        let (_serving, client) = serve(home.path(), &["--math-extraction", flag]);
         assert_eq!(
             client.verify(std::slice::from_ref(&item)).await.unwrap()[0].verdict,
             verdict
         );
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 }

@@ -13,7 +13,7 @@ use sandboxes::Identity;
 use sandboxes::lean::{Lean, LeanError, Message, Position, Said, Severity};
 use verifier::config::Config;
 use verifier::grade::lean::{Axioms, LeanGrader, Settings};
-use verifier::service::{Question, judge};
+use verifier::service::{Batch, Question, judge};
 use verifier_api::Verdict;
 
 fn tasks() -> Option<Vec<(Task, LeanTask)>> {
@@ -144,7 +144,8 @@ async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
             extent: verifier::grade::code::Extent::UntilFailure,
         })
         .collect();
-    let judged = judge(&service, questions).await.unwrap();
+    let batch = Batch::new(&service, questions);
+    let judged = judge(&service, batch).await.unwrap();
     assert_eq!(judged.len(), 488);
     for judgement in judged {
         assert_eq!(

@@ -50,6 +50,14 @@ pub enum FetchError {
     },
 }
 
+impl FetchError {
+    /// Whether another name is the remedy: nothing is called so.
+    #[must_use]
+    pub fn is_misnamed(&self) -> bool {
+        matches!(self, FetchError::Unknown { .. })
+    }
+}
+
 fn or_repository(kind: Kind) -> &'static str {
     match kind {
         Kind::Model => ", or give a repository of the hub as owner/name",

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bollard::container::{AttachContainerResults, LogOutput};
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, ContainerSummaryStateEnum, ContainerUpdateBody};
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
-    RemoveContainerOptionsBuilder, StatsOptionsBuilder,
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, EventsOptionsBuilder,
+    ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, StatsOptionsBuilder,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::{Stream, StreamExt as _};
@@ -26,6 +26,8 @@ const PATIENCE: u64 = 60;
 const SOCKET: &str = "unix:///var/run/docker.sock";
 /// Between two tries to hear the engine's events.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Seconds within which a container that was created is started, or given up by whoever created it.
+const STARTING: u64 = 120;
 
 /// A container's standard input.
 pub(super) type Input = Pin<Box<dyn AsyncWrite + Send>>;
@@ -55,6 +57,7 @@ pub(super) enum State {
 pub(super) struct Found {
     pub(super) id: String,
     pub(super) owner: String,
+    /// Or about to be.
     pub(super) running: bool,
 }
 
@@ -132,9 +135,14 @@ impl Engine {
         )))
     }
 
-    /// Creates a container; returns its id.
-    pub(super) async fn create(&self, body: ContainerCreateBody) -> Result<String, Error> {
-        Ok(self.docker.create_container(None, body).await?.id)
+    /// Creates a container of that name; returns its id.
+    pub(super) async fn create(
+        &self,
+        name: &str,
+        body: ContainerCreateBody,
+    ) -> Result<String, Error> {
+        let options = CreateContainerOptionsBuilder::new().name(name).build();
+        Ok(self.docker.create_container(Some(options), body).await?.id)
     }
 
     /// The streams of a container that has not started yet.
@@ -154,7 +162,7 @@ impl Engine {
         self.docker.start_container(id, None).await
     }
 
-    /// Stops a container at once and removes it. One that is gone already is no error.
+    /// Stops a container, which goes by its id or name, at once and removes it. One that is gone already is no error.
     pub(super) async fn remove(&self, id: &str) -> Result<(), Error> {
         let options = RemoveContainerOptionsBuilder::new()
             .force(true)
@@ -214,17 +222,22 @@ impl Engine {
             .filters(&labelled())
             .build();
         let containers = self.docker.list_containers(Some(options)).await?;
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
         Ok(containers
             .into_iter()
             .filter_map(|container| {
-                let running = !matches!(
-                    container.state,
-                    Some(
-                        ContainerSummaryStateEnum::EXITED
-                            | ContainerSummaryStateEnum::DEAD
-                            | ContainerSummaryStateEnum::CREATED
-                    )
-                );
+                let running = match container.state {
+                    Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD) => {
+                        false
+                    }
+                    Some(ContainerSummaryStateEnum::CREATED) => container
+                        .created
+                        .and_then(|created| u64::try_from(created).ok())
+                        .is_some_and(|created| now < created.saturating_add(STARTING)),
+                    _ => true,
+                };
                 Some(Found {
                     id: container.id?,
                     owner: container.labels?.remove(LABEL)?,

@@ -37,7 +37,7 @@ const WORLD: &str = concat!(
 /// What puts it all together.
 const WARM: &str = include_str!("../../docker/warm.py");
 /// What verdicts depend on besides image, harness and limits.
-const HOST: &str = "docker 1";
+const HOST: &str = "docker 2";
 /// Threads that speak to the engine.
 const THREADS: usize = 2;
 /// How long closing waits for containers to be removed.

@@ -1,6 +1,7 @@
 //! Whose a container is: each carries the name of the process that made it, so that those of a dead verifier are known.
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::engine::{Engine, Found, lost};
 use crate::SandboxError;
@@ -67,6 +68,14 @@ pub(super) fn label() -> String {
     )
 }
 
+/// A name for a container that no other has.
+pub(super) fn name() -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let owner = blake3::hash(label().as_bytes()).to_hex();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("rapid-{}-{number}", &owner[..16])
+}
+
 /// Whether a container may be removed by the process `here`: its owner was a process beside `here` that is no more; or its owner cannot be
 /// seen from `here`, and the container has stopped by itself, as one does whose owner is gone.
 fn abandoned(found: &Found, here: &str, alive: impl Fn(u32) -> Option<String>) -> bool {
@@ -125,6 +134,11 @@ mod tests {
         for odd in ["", "a/b/c/d", "a/b/1", "a/b/1/2/3"] {
             assert_eq!(Owner::parse(odd), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn no_two_containers_have_one_name() {
+        assert_ne!(name(), name());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::engine::{Engine, lost};
 use super::guest::Guest;
+use super::owner;
 use crate::SandboxError;
 
 /// Containers that are being made at a time.
@@ -34,10 +35,11 @@ impl Mould {
     /// # Errors
     /// As [`Guest::start`].
     pub(super) async fn make(&self, place: OwnedSemaphorePermit) -> Result<Guest, SandboxError> {
+        let name = owner::name();
         let making = async {
             let id = self
                 .engine
-                .create(self.body.clone())
+                .create(&name, self.body.clone())
                 .await
                 .map_err(|error| lost("a container was created", &error))?;
             Guest::start(
@@ -49,14 +51,23 @@ impl Mould {
             )
             .await
         };
-        tokio::time::timeout(PATIENCE, making)
+        let made = tokio::time::timeout(PATIENCE, making)
             .await
             .unwrap_or_else(|_| {
                 Err(SandboxError::Transient(format!(
                     "a container was not ready after {} s: the machine is overloaded; judge it again",
                     PATIENCE.as_secs()
                 )))
-            })
+            });
+        if made.is_err() {
+            // A busy engine may yet create what was no longer waited for, and whose id nobody knows. What is left then is removed at the next start of a verifier.
+            let engine = Arc::clone(&self.engine);
+            tokio::spawn(async move {
+                tokio::time::sleep(PATIENCE).await;
+                let _ = engine.remove(&name).await;
+            });
+        }
+        made
     }
 }
 

@@ -17,6 +17,8 @@ const LEAST_MEMORY: u64 = 64 << 20;
 /// Address space that a program may add, in memory limits: the kernel stops it when it uses its memory, and an allocation that is beyond reason fails
 /// in the same way on every machine.
 const SPACE: u64 = 8;
+/// Bytes of a request that takes milliseconds to read.
+const LONG: usize = 256 << 10;
 /// A run that was over sooner took so little that the time that passed is as good as its processor time.
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -26,12 +28,7 @@ impl Sandbox for DockerSandbox {
     }
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        arguments::check_calls(program.calls)?;
-        check(limits)?;
-        settled(|| {
-            let candidate = Candidate::new(program, limits);
-            self.wait_for(calls(Arc::clone(&self.pool), candidate, *limits))
-        })
+        settled(|| self.run_once(program, limits))
     }
 
     fn run_tests(
@@ -41,12 +38,27 @@ impl Sandbox for DockerSandbox {
         tests: &[String],
         limits: &Limits,
     ) -> Result<Run, SandboxError> {
+        settled(|| self.run_tests_once(program, prelude, tests, limits))
+    }
+
+    fn run_once(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
+        arguments::check_calls(program.calls)?;
         check(limits)?;
-        settled(|| {
-            let candidate = Candidate::serving(program, limits);
-            let judge = Judge::new(program, prelude, tests, limits);
-            self.wait_for(judged(Arc::clone(&self.pool), candidate, judge, *limits))
-        })
+        let candidate = Candidate::new(program, limits);
+        self.wait_for(calls(Arc::clone(&self.pool), candidate, *limits))
+    }
+
+    fn run_tests_once(
+        &self,
+        program: &Program<'_>,
+        prelude: &str,
+        tests: &[String],
+        limits: &Limits,
+    ) -> Result<Run, SandboxError> {
+        check(limits)?;
+        let candidate = Candidate::serving(program, limits);
+        let judge = Judge::new(program, prelude, tests, limits);
+        self.wait_for(judged(Arc::clone(&self.pool), candidate, judge, *limits))
     }
 }
 
@@ -131,7 +143,7 @@ async fn judged(
     let end = match (loaded, judge.unloadable(), outcome) {
         (Some(end), _, _) => end,
         (None, Some((kind, message)), _) => End::Unloadable { kind, message },
-        (None, None, _) if judge.completed() => End::Completed,
+        (None, None, _) if judge.completed() => judge.end(),
         (None, None, Err(stop)) => ended(stop)?,
         (None, None, Ok(())) => End::Died("the tests were broken off".to_owned()),
     };
@@ -158,6 +170,15 @@ async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), SandboxError>
     }
 }
 
+/// What comes of reading a request. A long one keeps a processor for so long that it is not read on the few threads that speak to the engine.
+fn read<T>(request: &[u8], answer: impl FnOnce(&[u8]) -> T) -> T {
+    if request.len() < LONG {
+        answer(request)
+    } else {
+        tokio::task::block_in_place(|| answer(request))
+    }
+}
+
 /// Answers a candidate's guest, whose last request was `request`, until it has nothing more to ask. Its last question stays open: a guest that is to be given
 /// another call waits for it.
 async fn converse(
@@ -167,7 +188,7 @@ async fn converse(
 ) -> Result<(), Stop> {
     let mut request = bytes::Bytes::copy_from_slice(request);
     loop {
-        let answer = candidate.answer(&request)?;
+        let answer = read(&request, |request| candidate.answer(request))?;
         if candidate.ended() {
             return Ok(());
         }
@@ -187,7 +208,7 @@ async fn hold_tests(
 ) -> Result<(), Stop> {
     let mut request = bytes::Bytes::from_static(b"J");
     loop {
-        let answer = match judge.answer(&request)? {
+        let answer = match read(&request, |request| judge.answer(request))? {
             Reply::Answer(answer) => answer,
             Reply::Call(arguments) => {
                 candidate.expect(arguments)?;

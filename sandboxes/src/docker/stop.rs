@@ -18,6 +18,7 @@ impl From<Broken> for Stop {
     fn from(broken: Broken) -> Stop {
         match broken {
             Broken::Protocol(_) => Stop::Ended(End::Died(broken.to_string())),
+            Broken::Fuel => Stop::Ended(End::OutOfFuel),
             Broken::Watched => Stop::Ended(End::Watched),
             Broken::Task(problem) => Stop::Failed(SandboxError::Unusable(problem)),
         }

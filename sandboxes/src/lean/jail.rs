@@ -1,12 +1,13 @@
 //! What keeps a Lean process from the rest of the machine: bubblewrap, where there is one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What a process is started in.
 ///
-/// In bubblewrap it sees the machine's files but can write none (`/tmp` is an empty one of its own), has no network, and sees no other process; all that it started dies
-/// with it.
+/// In bubblewrap it can write no file but in an empty `/tmp` of its own, has no network, and sees no other process; all that it started dies with it. It sees
+/// the machine's files, but of the folders in which people keep theirs and services their sockets (`/home`, `/root`, the user's home, `/run`, `/tmp`,
+/// `/var/tmp`) only what it was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jail {
     /// Bubblewrap, `bwrap`.
@@ -20,7 +21,7 @@ impl Jail {
     #[must_use]
     pub fn found() -> Jail {
         let works = |program: &str| {
-            command(&[], None, &[program.to_owned()])
+            bubblewrap(&[program.to_owned()], &Sight::default())
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -42,37 +43,146 @@ impl Jail {
             Jail::None => "none",
         }
     }
-
-    /// What starts `words`, which sees the folders `shown` although they may lie in `/tmp`, and may write in `writable`.
-    pub(super) fn wrap(
-        self,
-        words: &[String],
-        shown: &[&Path],
-        writable: Option<&Path>,
-    ) -> Command {
-        match self {
-            Jail::Bubblewrap => command(shown, writable, words),
-            Jail::None => {
-                let mut words = words.iter();
-                let mut command = Command::new(words.next().map_or("", String::as_str));
-                command.args(words);
-                command
-            }
-        }
-    }
 }
 
-fn command(shown: &[&Path], writable: Option<&Path>, words: &[String]) -> Command {
+/// What a process in a jail sees besides what every process does.
+#[derive(Default)]
+pub(super) struct Sight<'a> {
+    /// Files and folders that it may read although they lie in a folder that is [`emptied`]. Those that are not there are passed over.
+    pub(super) shown: Vec<PathBuf>,
+    /// The one folder in which it may write.
+    pub(super) writable: Option<&'a Path>,
+    /// Files that it may not read, wherever they lie.
+    pub(super) secrets: &'a [PathBuf],
+}
+
+/// What starts `words` in bubblewrap.
+pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
+    let emptied = emptied();
     let mut command = Command::new("bwrap");
     command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
-    command.args(["--tmpfs", "/tmp"]);
-    for folder in shown {
-        command.arg("--ro-bind").arg(folder).arg(folder);
+    for folder in &emptied {
+        command.arg("--tmpfs").arg(folder);
     }
-    if let Some(folder) = writable {
-        command.arg("--bind").arg(folder).arg(folder);
+    let binds = binds(&sight.shown, &emptied);
+    for (place, name) in &binds {
+        command.arg("--ro-bind").arg(place).arg(name);
+    }
+    if let Some(folder) = sight.writable {
+        let place = real(folder).unwrap_or_else(|| folder.to_owned());
+        let name = if lies_in(folder, &emptied) {
+            folder
+        } else {
+            place.as_path()
+        };
+        command.arg("--bind").arg(&place).arg(name);
+    }
+    for secret in sight.secrets.iter().filter_map(|secret| real(secret)) {
+        let inside =
+            |(place, name): &(PathBuf, PathBuf)| Some(name.join(secret.strip_prefix(place).ok()?));
+        let mut names: Vec<PathBuf> = binds.iter().filter_map(inside).collect();
+        names.push(secret.clone());
+        names.sort();
+        names.dedup();
+        for name in names {
+            command.args(["--ro-bind", "/dev/null"]).arg(name);
+        }
+    }
+    let scratch = real(Path::new("/tmp"));
+    for folder in emptied
+        .iter()
+        .filter(|folder| scratch.as_ref() != Some(*folder))
+    {
+        command.arg("--remount-ro").arg(folder);
     }
     command.args(["--unshare-all", "--die-with-parent", "--new-session", "--"]);
     command.args(words);
     command
+}
+
+/// The folders of which a process in a jail sees only what it is shown, by their real names; what lies in another comes after it.
+pub(super) fn emptied() -> Vec<PathBuf> {
+    let usual = ["/home", "/root", "/run", "/tmp", "/var/run", "/var/tmp"];
+    // Some services' users have a folder of programs for a home, or none.
+    let system = ["/usr", "/bin", "/sbin"];
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .filter(|home| home.is_absolute() && !system.iter().any(|folder| home.starts_with(folder)));
+    let mut folders: Vec<PathBuf> = usual
+        .iter()
+        .map(PathBuf::from)
+        .chain(home)
+        .filter_map(|folder| real(&folder))
+        .filter(|folder| folder.is_dir() && folder.parent().is_some())
+        .collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+/// What is bound to which name, so that each of `shown` is there by the name that it was given and by its real one.
+fn binds(shown: &[PathBuf], emptied: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
+    let mut all: Vec<(PathBuf, PathBuf)> = shown
+        .iter()
+        .filter_map(|name| Some((name, real(name)?)))
+        .flat_map(|(name, place)| [(place.clone(), name.clone()), (place.clone(), place)])
+        .filter(|(_, name)| lies_in(name, emptied))
+        .collect();
+    all.sort_by(|(_, one), (_, other)| one.cmp(other));
+    let mut binds: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for (place, name) in all {
+        // What lies in a folder that is shown is shown with it; by their names, it comes after it.
+        if !binds
+            .last()
+            .is_some_and(|(_, outer)| name.starts_with(outer))
+        {
+            binds.push((place, name));
+        }
+    }
+    binds
+}
+
+fn lies_in(name: &Path, folders: &[PathBuf]) -> bool {
+    folders.iter().any(|folder| name.starts_with(folder))
+}
+
+/// The name without symbolic links, of what is there.
+fn real(name: &Path) -> Option<PathBuf> {
+    name.canonicalize().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_there_by_both_its_names_and_only_where_it_would_be_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let (home, elsewhere) = (real.join("home"), real.join("elsewhere"));
+        std::fs::create_dir_all(home.join("project/lib")).unwrap();
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, home.join("link")).unwrap();
+        let shown = [
+            home.join("project/lib"),
+            home.join("link"),
+            home.join("project"),
+            elsewhere.clone(),
+            home.join("nowhere"),
+        ];
+        assert_eq!(
+            binds(&shown, std::slice::from_ref(&home)),
+            [
+                (elsewhere, home.join("link")),
+                (home.join("project"), home.join("project")),
+            ]
+        );
+    }
+
+    #[test]
+    fn no_folder_of_programs_is_emptied() {
+        let emptied = emptied();
+        assert!(emptied.contains(&Path::new("/tmp").canonicalize().unwrap()));
+        assert!(!lies_in(Path::new("/usr/bin/true"), &emptied));
+    }
 }

@@ -7,15 +7,18 @@ mod jail;
 mod plain;
 pub mod pool;
 mod process;
+mod program;
 mod project;
 mod repl;
 mod replay;
+mod spawner;
 
 use serde::Deserialize;
 
 pub use jail::Jail;
 pub use plain::Plain;
 pub use pool::Pool;
+pub use program::Program;
 pub use project::Project;
 pub use replay::Replay;
 
@@ -92,19 +95,6 @@ pub struct Bounds {
     pub start_seconds: u64,
     /// MiB of resident memory, of the process and all that it started together.
     pub memory_mib: u64,
-}
-
-/// A way to start Lean.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// Program and arguments.
-    pub command: Vec<String>,
-    /// Variables besides those of this process that are Lean's own; it gets no others.
-    pub env: Vec<(String, String)>,
-    /// Where it is started; here where not given.
-    pub dir: Option<std::path::PathBuf>,
-    /// What keeps it from the rest of the machine.
-    pub jail: Jail,
 }
 
 /// Lean, as a grader uses it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::LeanError;
+use super::{Jail, LeanError, spawner};
 
 /// Bytes of output that are read for one file.
 pub(super) const MAX_OUTPUT: usize = 8 << 20;
@@ -29,6 +29,8 @@ enum Piece {
 /// A running process; killed with all that it started when it is dropped.
 pub(super) struct Process {
     child: Child,
+    /// Ends it where this process cannot any more.
+    guard: Option<Child>,
     stdin: Option<Sender<Vec<u8>>>,
     pieces: Receiver<Piece>,
     memory_mib: u64,
@@ -36,16 +38,25 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `command` in a process group of its own.
-    pub(super) fn start(command: &mut Command, memory_mib: u64) -> Result<Self, LeanError> {
+    /// Starts `command`, which starts something in `jail`, in a process group of its own.
+    pub(super) fn start(
+        mut command: Command,
+        jail: Jail,
+        memory_mib: u64,
+    ) -> Result<Self, LeanError> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let mut child = command
+        command
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+            .stderr(Stdio::piped());
+        let mut child = spawner::spawn(command)
             .map_err(|error| LeanError::Missing(format!("{name}: {error}")))?;
+        let guard = match jail {
+            Jail::None => guard(child.id()),
+            // A jail dies with this process.
+            Jail::Bubblewrap => None,
+        };
         // Few pieces wait: who writes more than is read stands still.
         let (sender, pieces) = sync_channel(16);
         if let Some(stream) = child.stdout.take() {
@@ -57,6 +68,7 @@ impl Process {
         Ok(Self {
             stdin: child.stdin.take().map(writer),
             child,
+            guard,
             pieces,
             memory_mib,
             complaint: Vec::new(),
@@ -171,8 +183,25 @@ impl Drop for Process {
         for member in family.into_iter().filter_map(|(member, _)| pid(member)) {
             let _ = kill_process(member, Signal::KILL);
         }
+        if let Some(guard) = &mut self.guard {
+            let _ = guard.wait();
+        }
         let _ = self.child.wait();
     }
+}
+
+/// A shell in the group of the process `leader` that ends the group when its input ends: when this process does, however it does. Where there is no shell, what
+/// a process that is killed has started goes on until it ends by itself.
+fn guard(leader: u32) -> Option<Child> {
+    Command::new("sh")
+        .args(["-c", "read -r line; kill -s KILL 0"])
+        .env_clear()
+        .process_group(pid(leader)?.as_raw_nonzero().get())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()
 }
 
 fn pid(id: u32) -> Option<Pid> {

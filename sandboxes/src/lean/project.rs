@@ -112,6 +112,7 @@ impl Project {
             ],
             dir: Some(self.dir.clone()),
             jail,
+            secrets: Vec::new(),
         }
     }
 }

@@ -39,8 +39,8 @@ impl Repl {
         bounds: &Bounds,
         header: &str,
     ) -> Result<(Self, Vec<Message>), LeanError> {
-        let mut command = program.command(&program.command, &[], None);
-        let mut process = Process::start(&mut command, bounds.memory_mib)?;
+        let command = program.command(&program.command, &[], None);
+        let mut process = Process::start(command, program.jail, bounds.memory_mib)?;
         let (env, messages) = ask(&mut process, header, None, bounds.start_seconds)?;
         let repl = Self {
             process,

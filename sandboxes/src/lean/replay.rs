@@ -75,20 +75,13 @@ impl Replay {
         let mut command = self
             .lean
             .command(words, &[folder], writes.then_some(folder));
-        let given = self
-            .lean
-            .env
-            .iter()
-            .rev()
-            .find(|(key, _)| key == "LEAN_PATH");
-        let known = given
-            .map(|(_, value)| value.clone())
-            .or_else(|| std::env::var("LEAN_PATH").ok())
-            .unwrap_or_default();
-        command.env("LEAN_PATH", format!("{}:{known}", folder.display()));
+        let mut path = folder.as_os_str().to_owned();
+        path.push(":");
+        path.push(self.lean.variable("LEAN_PATH").unwrap_or_default());
+        command.env("LEAN_PATH", path);
         let seconds = self.bounds.start_seconds + self.bounds.seconds;
         let deadline = Instant::now() + Duration::from_secs(seconds);
-        let process = Process::start(&mut command, self.bounds.memory_mib)?;
+        let process = Process::start(command, self.lean.jail, self.bounds.memory_mib)?;
         let (status, out, complaint) = process.finish(deadline, seconds)?;
         let out = String::from_utf8_lossy(&out);
         let last = out

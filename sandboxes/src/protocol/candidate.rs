@@ -3,8 +3,8 @@
 //! Requests begin with one letter: `J` job, `L` loaded, `U` unloadable, `N` next call, and, while a call is open, any number of `P` piece (of a
 //! long value) and exactly one of `V` value (or its last piece), `E` exception, `T` too large. Before that the value may come in the interpreter's own binary form
 //! ([`marshal`]): any number of `B` (some elements of a long list) and one `M` (the value, or the list's last elements). Where that will not do, the answer to the next
-//! `N` is `?`, and the call is open again. The candidate's code can make requests of its own; all it can reach is a lie about its own
-//! results, since the host keeps the count and the order, and stops the guest at the first request that is out of turn.
+//! `N` is `?`, and the call is open again. Pieces may take the place of a binary form that was begun, but not the other way round. The candidate's code can make requests of
+//! its own; all it can reach is a lie about its own results, since the host keeps the count and the order, and stops the guest at the first request that is out of turn.
 
 use std::collections::VecDeque;
 
@@ -21,6 +21,8 @@ const DEPTH: usize = 120;
 const VALUES: usize = 16;
 /// Bytes kept of an exception's type and of its message.
 const MESSAGE: usize = 1000;
+/// Fuel for a byte of text that is made of a binary form. It takes the host some nanoseconds, in each of which a guest burns about ten units.
+const MAKING: u64 = 4;
 
 /// What the guest is asked to do.
 #[derive(Serialize)]
@@ -56,8 +58,11 @@ pub(crate) struct Candidate {
     pieces: Pieces,
     /// Whether the value came in its binary form so far, and whether that did.
     binary: Option<Result<(), Refused>>,
-    /// Bytes of text made of binary forms that nobody has asked about yet.
+    /// Bytes of text made of binary forms, and how many of them were asked about.
     made: u64,
+    told: u64,
+    /// Fuel of the whole run.
+    fuel: u64,
     unloadable: Option<(String, String)>,
     watch: Option<Watch>,
 }
@@ -76,6 +81,8 @@ impl Candidate {
             pieces: Pieces::default(),
             binary: None,
             made: 0,
+            told: 0,
+            fuel: limits.fuel,
             unloadable: None,
             watch: program.watch.cloned(),
         }
@@ -94,6 +101,8 @@ impl Candidate {
             pieces: Pieces::default(),
             binary: None,
             made: 0,
+            told: 0,
+            fuel: limits.fuel,
             unloadable: None,
             // The tests are watched, not their calls.
             watch: None,
@@ -139,7 +148,7 @@ impl Candidate {
     }
 
     /// # Errors
-    /// [`Broken::Protocol`] at a request that is out of turn or malformed.
+    /// [`Broken::Protocol`] at a request that is out of turn or malformed; [`Broken::Fuel`] where the host has made more of the results than all fuel pays for; [`Broken::Watched`].
     pub(crate) fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Broken> {
         let (&letter, payload) = request
             .split_first()
@@ -165,7 +174,13 @@ impl Candidate {
                 }
                 None => self.state = State::Ended,
             },
-            (State::InCall, b'B') => self.add_elements(payload),
+            (State::InCall, b'B' | b'M') if self.binary.is_none() && self.pieces.length > 0 => {
+                return Err(Broken::Protocol("a value in two forms"));
+            }
+            (State::InCall, b'B') => {
+                self.add_elements(payload);
+                self.paid()?;
+            }
             (State::InCall, b'M') => self.binary(payload)?,
             (State::InCall, b'P') => self.add_written(payload),
             (State::InCall, b'V') => {
@@ -183,9 +198,19 @@ impl Candidate {
         Ok(Vec::new())
     }
 
-    /// Bytes of text that were made of binary forms since this was asked last: work that the guest has not paid for.
-    pub(crate) fn take_made(&mut self) -> u64 {
-        std::mem::take(&mut self.made)
+    /// The fuel for what the host has made of binary forms since this was asked last.
+    pub(crate) fn take_price(&mut self) -> u64 {
+        let made = self.made - self.told;
+        self.told = self.made;
+        made.saturating_mul(MAKING)
+    }
+
+    /// Whether all that was made of binary forms is within the run's fuel, for sandboxes that count no other.
+    fn paid(&self) -> Result<(), Broken> {
+        if self.made.saturating_mul(MAKING) > self.fuel {
+            return Err(Broken::Fuel);
+        }
+        Ok(())
     }
 
     /// Opens a call, or opens it again.
@@ -206,13 +231,14 @@ impl Candidate {
     /// Some elements of a long list.
     fn add_elements(&mut self, marshalled: &[u8]) {
         let begun = self.binary;
-        self.binary = Some(match begun {
-            Some(Err(Refused)) => Err(Refused),
-            _ => marshal::elements(marshalled).map(|text| {
-                self.add_made(if begun.is_none() { b"[" } else { b"," });
-                self.add_made(&text);
-            }),
-        });
+        if begun == Some(Err(Refused)) {
+            return;
+        }
+        let text = marshal::elements(marshalled, &mut self.made);
+        self.binary = Some(text.map(|text| {
+            self.add_made(if begun.is_none() { b"[" } else { b"," });
+            self.add_made(&text);
+        }));
     }
 
     /// The value, or a long list's last elements.
@@ -221,18 +247,19 @@ impl Candidate {
             self.add_elements(marshalled);
             self.add_made(b"]");
         } else {
-            self.binary = Some(marshal::value(marshalled).map(|text| self.add_made(&text)));
+            let text = marshal::value(marshalled, &mut self.made);
+            self.binary = Some(text.map(|text| self.add_made(&text)));
         }
+        self.paid()?;
         self.state = State::Ready;
         if self.binary == Some(Ok(())) {
-            let call = std::mem::take(&mut self.pieces).finish_made();
+            let call = std::mem::take(&mut self.pieces).finish_made()?;
             self.close(call)?;
         }
         Ok(())
     }
 
     fn add_made(&mut self, text: &[u8]) {
-        self.made += text.len() as u64;
         self.pieces.add(text, self.longest.min(self.room));
     }
 
@@ -287,21 +314,23 @@ impl Pieces {
     /// The value that a guest wrote.
     fn finish(self) -> Result<Call, Broken> {
         match self.hasher {
-            Some(_) => Ok(self.finish_made()),
+            Some(_) => self.finish_made(),
             None => value(&self.kept),
         }
     }
 
     /// The value that was made here, of whose form there is no doubt.
-    fn finish_made(self) -> Call {
-        Call::Returned(match self.hasher {
+    fn finish_made(self) -> Result<Call, Broken> {
+        let text = match self.hasher {
             Some(hasher) => format!(
                 "{{\"$digest\":\"{} bytes, BLAKE3 {}\"}}",
                 self.length,
                 hasher.finalize()
             ),
-            None => String::from_utf8(self.kept).expect("JSON text is UTF-8"),
-        })
+            None => String::from_utf8(self.kept)
+                .map_err(|_| Broken::Protocol("a value that is not text"))?,
+        };
+        Ok(Call::Returned(text))
     }
 }
 
@@ -377,138 +406,4 @@ fn depth(json: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn conversation(calls: &[&str]) -> Candidate {
-        let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
-        let program = Program {
-            source: "",
-            entry_point: "f",
-            calls: &calls,
-            watch: None,
-        };
-        Candidate::new(
-            &program,
-            &Limits {
-                value: 10,
-                ..Limits::default()
-            },
-        )
-    }
-
-    #[test]
-    fn calls_are_answered_once_each_and_in_order() {
-        let mut talk = conversation(&["[1]", "[2]"]);
-        for (request, answer) in [("L", "[1]"), ("V10", "[2]"), ("V20", "")] {
-            if request == "L" {
-                talk.answer(b"J").unwrap();
-            }
-            talk.answer(request.as_bytes()).unwrap();
-            assert_eq!(talk.answer(b"N").unwrap(), answer.as_bytes());
-        }
-        assert!(talk.completed());
-        assert_eq!(
-            talk.take_results(),
-            [
-                Call::Returned("10".to_owned()),
-                Call::Returned("20".to_owned())
-            ]
-        );
-    }
-
-    #[test]
-    fn a_request_out_of_turn_stops_the_guest() {
-        for requests in [
-            &["V1"][..],
-            &["J", "J"],
-            &["J", "N"],
-            &["J", "L", "V1"],
-            &["J", "L", "N", "V1", "V1"],
-            &["J", "L", "N", "N"],
-            &["J", "L", "N", "V1", "N", "N"],
-            &[""],
-        ] {
-            let mut talk = conversation(&["[]"]);
-            let (last, before) = requests.split_last().unwrap();
-            for request in before {
-                talk.answer(request.as_bytes()).unwrap();
-            }
-            assert!(
-                matches!(talk.answer(last.as_bytes()), Err(Broken::Protocol(_))),
-                "{requests:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_value_is_json_of_bounded_depth() {
-        assert!(value(b"[1,{\"a\":\"[[[\\\"\"}]").is_ok());
-        for bad in ["", "[1", "nul", "1 2", &"[".repeat(200)] {
-            assert!(value(bad.as_bytes()).is_err(), "{bad}");
-        }
-        assert!(
-            value(format!("{}{}", "[".repeat(DEPTH + 1), "]".repeat(DEPTH + 1)).as_bytes())
-                .is_err()
-        );
-        assert!(value(b"\"\xff\"").is_err());
-        for half in [r#""\ud800""#, r#"["\\\uDfff"]"#, r#"{"\ud83d\ude00":1}"#] {
-            assert!(value(half.as_bytes()).is_err(), "{half}");
-        }
-        for whole in [r#""\\ud800""#, r#""\u0000\u00d8\ud7ff""#, "\"😀\""] {
-            assert!(value(whole.as_bytes()).is_ok(), "{whole}");
-        }
-    }
-
-    #[test]
-    fn a_long_value_becomes_its_digest_however_it_is_cut() {
-        let long = format!("\"{}\"", "x".repeat(40));
-        let digest = |pieces: &[&str]| {
-            let mut talk = conversation(&["[]"]);
-            for request in ["J", "L", "N"].iter().chain(pieces) {
-                talk.answer(request.as_bytes()).unwrap();
-            }
-            talk.take_results()
-        };
-        let whole = digest(&[&format!("V{long}")]);
-        assert_eq!(
-            whole,
-            digest(&[
-                &format!("P{}", &long[..5]),
-                &format!("P{}", &long[5..30]),
-                &format!("V{}", &long[30..])
-            ])
-        );
-        let expected = format!(
-            "{{\"$digest\":\"42 bytes, BLAKE3 {}\"}}",
-            blake3::hash(long.as_bytes())
-        );
-        assert_eq!(whole, [Call::Returned(expected)]);
-        assert_eq!(
-            digest(&["P[1,", "V2]"]),
-            [Call::Returned("[1,2]".to_owned())]
-        );
-    }
-
-    #[test]
-    fn what_is_kept_of_all_values_of_a_run_is_bounded() {
-        let mut talk = conversation(&["[]"; 200]);
-        talk.answer(b"J").unwrap();
-        talk.answer(b"L").unwrap();
-        for _ in 0..200 {
-            talk.answer(b"N").unwrap();
-            talk.answer(b"V\"xxxxxx\"").unwrap();
-        }
-        let results = talk.take_results();
-        let kept = results
-            .iter()
-            .take_while(|call| **call == Call::Returned("\"xxxxxx\"".to_owned()))
-            .count();
-        assert_eq!(kept, 20);
-        assert!(
-            results[20..].iter().all(
-                |call| matches!(call, Call::Returned(text) if text.starts_with("{\"$digest\""))
-            )
-        );
-    }
-}
+mod tests;

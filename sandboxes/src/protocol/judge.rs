@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::candidate::{exception, job, value, watched};
 use super::{Broken, SLACK};
-use crate::{Call, Limits, Program, Watch};
+use crate::{Call, End, Limits, Program, Watch};
 
 /// Requests are those of a candidate, and `C` (call the entry point; answered `V`, `E` or `T` as the candidate answered) and `X` (a test
 /// passes something that cannot be sent).
@@ -61,6 +61,15 @@ impl Judge {
 
     pub(crate) fn completed(&self) -> bool {
         self.state == State::Ended && self.tests.is_empty()
+    }
+
+    /// How a run of all tests has ended.
+    pub(crate) fn end(&self) -> End {
+        if self.called {
+            End::Completed
+        } else {
+            End::Uncalled
+        }
     }
 
     /// Whether the guest has nothing more to ask.
@@ -193,7 +202,18 @@ mod tests {
         assert_eq!(judge.answer(b"E[\"AssertionError\",\"\"]"), answer(""));
         assert_eq!(judge.answer(b"N"), answer(""));
         assert!(judge.completed());
+        assert_eq!(judge.end(), End::Completed);
         assert_eq!(judge.take_results().len(), 2);
+    }
+
+    #[test]
+    fn tests_that_never_call_the_program_are_known() {
+        let mut judge = judge(&["pass"]);
+        for request in [&b"J"[..], b"L", b"N", b"Vnull", b"N"] {
+            judge.answer(request).unwrap();
+        }
+        assert!(judge.completed());
+        assert_eq!(judge.end(), End::Uncalled);
     }
 
     #[test]

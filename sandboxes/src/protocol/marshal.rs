@@ -14,6 +14,10 @@ const DEPTH: usize = 36;
 const EXPANSION: usize = 64;
 /// Bytes of text that any value may have.
 const ROOM: usize = 4096;
+/// Bytes of text beyond which no value goes: as much as the host is ready to hold of one.
+const MOST: usize = 64 << 20;
+/// Objects that may be met again, of one value.
+const MEETINGS: usize = 1 << 20;
 /// Said of an object's type where the object may be met again.
 const FLAG: u8 = 0x80;
 
@@ -21,26 +25,24 @@ const FLAG: u8 = 0x80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refused;
 
-/// The JSON text of a value.
-pub(super) fn value(marshalled: &[u8]) -> Result<Vec<u8>, Refused> {
-    let mut reader = Reader::new(marshalled);
-    reader.value(0)?;
-    reader.finish()
+/// The JSON text of a value. `made` grows by the bytes of text that were written, whatever came of them.
+pub(super) fn value(marshalled: &[u8], made: &mut u64) -> Result<Vec<u8>, Refused> {
+    Reader::read(marshalled, made, |reader| reader.value(0))
 }
 
-/// The JSON text of what stands in a list, with commas between.
-pub(super) fn elements(marshalled: &[u8]) -> Result<Vec<u8>, Refused> {
-    let mut reader = Reader::new(marshalled);
-    let kind = reader.byte()?;
-    if kind & !FLAG != b'[' {
-        return Err(Refused);
-    }
-    if kind & FLAG != 0 {
-        reader.met.push(None);
-    }
-    let count = reader.count()?;
-    reader.items(count, 1)?;
-    reader.finish()
+/// The JSON text of what stands in a list, with commas between; `made` as for [`value`].
+pub(super) fn elements(marshalled: &[u8], made: &mut u64) -> Result<Vec<u8>, Refused> {
+    Reader::read(marshalled, made, |reader| {
+        let kind = reader.byte()?;
+        if kind & !FLAG != b'[' {
+            return Err(Refused);
+        }
+        if kind & FLAG != 0 {
+            reader.met.push(None);
+        }
+        let count = reader.count()?;
+        reader.items(count, 1)
+    })
 }
 
 struct Reader<'a> {
@@ -61,18 +63,27 @@ struct Met {
 }
 
 impl<'a> Reader<'a> {
-    fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader {
+    /// All that `bytes` are the form of, as text.
+    fn read(
+        bytes: &'a [u8],
+        made: &mut u64,
+        what: impl FnOnce(&mut Reader<'a>) -> Result<usize, Refused>,
+    ) -> Result<Vec<u8>, Refused> {
+        let mut reader = Reader {
             bytes,
             text: Vec::with_capacity(2 * bytes.len()),
-            room: EXPANSION * bytes.len() + ROOM,
+            room: bytes
+                .len()
+                .saturating_mul(EXPANSION)
+                .saturating_add(ROOM)
+                .min(MOST),
             met: Vec::new(),
-        }
-    }
-
-    fn finish(self) -> Result<Vec<u8>, Refused> {
-        if self.bytes.is_empty() && self.text.len() <= self.room {
-            Ok(self.text)
+        };
+        let outcome = what(&mut reader);
+        *made += reader.text.len() as u64;
+        outcome?;
+        if reader.bytes.is_empty() && reader.text.len() <= reader.room {
+            Ok(reader.text)
         } else {
             Err(Refused)
         }
@@ -82,10 +93,10 @@ impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<usize, Refused> {
         let kind = self.byte()?;
         let start = self.text.len();
-        let place = (kind & FLAG != 0).then(|| {
+        let place = (kind & FLAG != 0).then_some(self.met.len());
+        if place.is_some() {
             self.met.push(None);
-            self.met.len() - 1
-        });
+        }
         let height = match kind & !FLAG {
             b'N' => self.put(b"null"),
             b'T' => self.put(b"true"),
@@ -130,7 +141,7 @@ impl<'a> Reader<'a> {
             b'r' if place.is_none() => self.again(depth)?,
             _ => return Err(Refused),
         };
-        if self.text.len() > self.room {
+        if self.text.len() > self.room || self.met.len() > MEETINGS {
             return Err(Refused);
         }
         if let Some(place) = place {
@@ -290,6 +301,15 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
+    /// As [`super::value`], for those who do not ask what it took.
+    fn value(marshalled: &[u8]) -> Result<Vec<u8>, Refused> {
+        super::value(marshalled, &mut 0)
+    }
+
+    fn elements(marshalled: &[u8]) -> Result<Vec<u8>, Refused> {
+        super::elements(marshalled, &mut 0)
+    }
+
     fn json(marshalled: &[u8]) -> Result<String, Refused> {
         value(marshalled).map(|text| String::from_utf8(text).unwrap())
     }
@@ -401,6 +421,36 @@ mod tests {
             bytes.extend(index.to_le_bytes());
         }
         assert_eq!(value(&bytes), Err(Refused));
+    }
+
+    #[test]
+    fn what_is_refused_in_the_end_was_work_too_and_no_more_than_is_bearable() {
+        // A long text, and then as often the same as there are references.
+        let shared = |length: usize, references: usize, last: u8| {
+            let count = u32::try_from(length).unwrap().to_le_bytes();
+            let items = u32::try_from(references + 2).unwrap().to_le_bytes();
+            let text = [&b"\xf5"[..], &count, &b"x".repeat(length)[..]].concat();
+            let again = b"r\0\0\0\0".repeat(references);
+            [&b"["[..], &items, &text[..], &again[..], &[last]].concat()
+        };
+        let mut made = 0;
+        let right = super::value(&shared(1 << 10, 60, b'N'), &mut made).unwrap();
+        assert_eq!(made, right.len() as u64);
+        let (mut wrong, all_but_null) = (0, made - 5);
+        assert_eq!(
+            super::value(&shared(1 << 10, 60, b'?'), &mut wrong),
+            Err(Refused)
+        );
+        assert_eq!(wrong, all_but_null);
+        let mut long = 0;
+        assert_eq!(
+            super::value(&shared(4 << 20, 60, b'N'), &mut long),
+            Err(Refused)
+        );
+        assert!((60 << 20..=MOST as u64).contains(&long), "{long}");
+        let items = 1_100_000_u32.to_le_bytes();
+        let flagged = [&b"["[..], &items, &[b'N' | FLAG].repeat(1_100_000)[..]].concat();
+        assert_eq!(value(&flagged), Err(Refused));
     }
 
     #[test]

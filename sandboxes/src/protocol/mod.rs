@@ -40,6 +40,9 @@ pub(crate) enum Broken {
     /// The task's own test code cannot be run here; says nothing about the candidate.
     #[error("{0}")]
     Task(String),
+    /// What the host had to make of the program's results has cost all fuel.
+    #[error("the fuel was used up")]
+    Fuel,
     /// The watch has seen enough.
     #[error("the watch ended the run")]
     Watched,

@@ -27,10 +27,10 @@ impl Door {
         }
     }
 
-    /// Bytes that were made of the last request, besides the answer.
-    fn take_made(&mut self) -> u64 {
+    /// The fuel for what was made of the last request, besides the answer.
+    fn take_price(&mut self) -> u64 {
         match self {
-            Door::Candidate(candidate) => candidate.take_made(),
+            Door::Candidate(candidate) => candidate.take_price(),
             Door::Closed | Door::Judge(_) => 0,
         }
     }
@@ -71,9 +71,9 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
                     .to_vec();
                 let mut door = std::mem::replace(&mut caller.data_mut().door, Door::Closed);
                 let answer = door.answer(&request).await;
-                let made = door.take_made();
+                let price = door.take_price();
                 caller.data_mut().door = door;
-                charge(&mut caller, made)?;
+                charge(&mut caller, price)?;
                 let answer = answer?;
                 let size = u32::try_from(answer.len())?;
                 charge(&mut caller, u64::from(size))?;

@@ -73,7 +73,7 @@ pub(super) fn used(caller: &mut Caller<'_, World>) -> u64 {
     caller.data().tank.map_or(0, |tank| tank.used(caller))
 }
 
-/// Takes fuel for work that the host does on the guest's behalf: one unit a byte, as bulk copies in the guest cost.
+/// Takes fuel for work that the host does on the guest's behalf: one unit a byte that is copied, as bulk copies in the guest cost, and for other work its own price.
 ///
 /// # Errors
 /// [`Stop::Fuel`], where there is not so much left.

@@ -32,9 +32,9 @@ use crate::{Identity, SandboxError};
 
 /// What a turn of a warmed guest runs.
 const TURN: &str = "_rapid()";
-/// What verdicts depend on besides the artifact and the harness: the world, which is `wasi`'s, and the prices of fuel, which are `meter`'s. To be counted up
-/// when either changes.
-const HOST: &str = "world 1, prices 3";
+/// What verdicts depend on besides the artifact and the harness: the world, which is `wasi`'s, and the prices of fuel, which are `meter`'s and the conversation's. To be counted up
+/// when one of them changes, or what the conversation takes for an answer.
+const HOST: &str = "world 1, prices 4";
 
 /// Runs programs in copies of one warmed interpreter. Runs are independent; make as many at a time as there are cores.
 pub struct WasmSandbox {

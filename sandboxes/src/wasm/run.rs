@@ -66,7 +66,7 @@ impl Sandbox for WasmSandbox {
             let judge = &mut judging.judge;
             let end = match (judge.unloadable(), outcome) {
                 (Some((kind, message)), _) => End::Unloadable { kind, message },
-                (None, _) if judge.completed() => End::Completed,
+                (None, _) if judge.completed() => judge.end(),
                 (None, Ok(_)) => End::Died("the tests were broken off".to_owned()),
                 (None, Err(stop)) => stop.end()?,
             };

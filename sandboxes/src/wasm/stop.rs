@@ -42,6 +42,7 @@ impl From<Broken> for Stop {
         match broken {
             Broken::Protocol(what) => Stop::Protocol(what),
             Broken::Task(problem) => Stop::Task(problem),
+            Broken::Fuel => Stop::Fuel,
             Broken::Watched => Stop::Watched,
         }
     }

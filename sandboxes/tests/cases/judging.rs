@@ -114,6 +114,78 @@ pub(crate) fn exceptions_arrive_by_their_name(sandbox: &dyn Sandbox) {
     assert_eq!(passed(&run), [true, true, true, false], "{run:?}");
 }
 
+pub(crate) fn what_only_an_interpreter_can_compare_arrives_as_it_is(sandbox: &dyn Sandbox) {
+    let source = "
+import collections, datetime, decimal, fractions
+def count(n):
+    if n < 0: raise ValueError('below zero')
+    yield from range(n)
+def sorts(xs):
+    xs.sort()
+    yield xs
+MADE = {
+    'range': lambda: range(3), 'numbers': count, 'sorts': sorts, 'map': lambda: map(str, [1, 2]), 'zip': lambda: zip('ab', [1, 2]),
+    'fraction': lambda: fractions.Fraction(1, 3), 'decimal': lambda: decimal.Decimal('1.50'), 'date': lambda: datetime.date(2020, 1, 2),
+    'datetime': lambda: datetime.datetime(2020, 1, 2, 3, tzinfo=datetime.timezone.utc), 'time': lambda: datetime.time(1, 2),
+    'timedelta': lambda: datetime.timedelta(days=-1), 'deque': lambda: collections.deque([1, (2,)], 5), 'keys': lambda: {'a': 1}.keys(),
+    'values': lambda: {'a': 1}.values(), 'items': lambda: {'a': [1]}.items(), 'same': lambda x: x, 'append': lambda x: x.append(9),
+}
+def f(kind, *arguments): return MADE[kind](*arguments)
+";
+    let prelude = "import collections, datetime, decimal, fractions, inspect";
+    let right = [
+        "assert f('range') == range(3) != [0, 1, 2] and f('same', f('range')) == range(3)",
+        "numbers = f('numbers', 3)\nassert next(numbers) == 0 and list(numbers) == [1, 2] and inspect.isgenerator(numbers)",
+        "assert f('numbers', 2) != [0, 1] and dict(f('zip')) == {'a': 1, 'b': 2} and list(f('map')) == ['1', '2']",
+        // What a generator raises and changes happens when it is asked, not before.
+        "late = f('numbers', -1)\ntry:\n    next(late)\n    assert False\nexcept ValueError: pass",
+        "xs = [2, 1]\nf('sorts', xs)\nassert xs == [2, 1]",
+        "assert f('fraction') == fractions.Fraction(1, 3) and str(f('decimal')) == '1.50'",
+        "assert f('date') == datetime.date(2020, 1, 2) and f('time') == datetime.time(1, 2) and f('timedelta').days == -1",
+        "assert f('datetime') == datetime.datetime(2020, 1, 2, 3, tzinfo=datetime.timezone.utc)",
+        "assert f('deque') == collections.deque([1, (2,)]) and f('deque').maxlen == 5",
+        "assert f('keys') == {'a'} and list(f('values')) == [1] and list(f('items')) == [('a', [1])]",
+        "day = datetime.date(2021, 1, 1)\nassert f('same', day) == day",
+        "queue = collections.deque([1])\nf('append', queue)\nassert queue == collections.deque([1, 9])",
+    ];
+    let run = judge(sandbox, source, prelude, &right);
+    assert_eq!(passed(&run), [true; 12], "{run:?}");
+    // What is sent in place of an iterator cannot go back, which is no fault of the task's.
+    let run = judge(sandbox, source, prelude, &["f('same', f('numbers', 2))"]);
+    assert_eq!((passed(&run), run.end), (vec![false], End::Completed));
+}
+
+pub(crate) fn what_no_test_can_look_into_is_named_where_a_test_fails(sandbox: &dyn Sandbox) {
+    let source =
+        "import itertools\nclass Stack: pass\ndef f(n): return Stack() if n else itertools.count()";
+    let tests = ["f(1).push(2)", "next(f(0))", "assert f == 1"];
+    let run = judge(sandbox, source, "", &tests);
+    for (call, kind) in run.calls.iter().zip([Some("Stack"), Some("count"), None]) {
+        let Call::Raised { message, .. } = call else {
+            panic!("{call:?}");
+        };
+        assert_eq!(message.contains("a value of type"), kind.is_some());
+        assert!(kind.is_none_or(|kind| message.contains(kind)), "{message}");
+    }
+}
+
+pub(crate) fn tests_that_never_call_the_program_are_told_apart(sandbox: &dyn Sandbox) {
+    for (prelude, tests, end) in [
+        (
+            "",
+            &["pass", "class TestF:\n    def test(self): f(1)"][..],
+            End::Uncalled,
+        ),
+        ("def test(): f(1)", &["pass"], End::Uncalled),
+        ("", &["pass", "f(1)"], End::Completed),
+        ("x = f(1)", &["assert x == 1"], End::Completed),
+    ] {
+        let run = judge(sandbox, "def f(x): return x", prelude, tests);
+        assert_eq!(run.end, end, "{prelude:?} {tests:?}");
+        assert!(passed(&run).iter().all(|&passed| passed));
+    }
+}
+
 pub(crate) fn the_program_keeps_its_state_between_calls_and_cannot_reach_the_tests(
     sandbox: &dyn Sandbox,
 ) {

@@ -163,6 +163,10 @@ pub(crate) fn what_is_no_request_ends_the_run(sandbox: &dyn Sandbox) {
         "ask(b'M?')",
         "ask(b'M[' + bytes([255] * 4))",
         "ask(b'V' + bytes(100 << 20))",
+        // Pieces of text, then a binary form, which would vouch for them.
+        "ask(b'P\\xff'); ask(b'MN'); ask(b'N')",
+        "ask(b'P[[[nonsense'); ask(b'MN'); ask(b'N')",
+        "ask(b'P['); ask(b'B[' + bytes([1, 0, 0, 0]) + b'N')",
         "ask(b'C[]')",
     ] {
         let run = forge(sandbox, body);

@@ -40,6 +40,9 @@ macro_rules! cases {
                 a_watch_may_end_a_run
                 arguments_that_the_program_changes_are_changed_for_the_test
                 exceptions_arrive_by_their_name
+                what_only_an_interpreter_can_compare_arrives_as_it_is
+                what_no_test_can_look_into_is_named_where_a_test_fails
+                tests_that_never_call_the_program_are_told_apart
                 the_program_keeps_its_state_between_calls_and_cannot_reach_the_tests
                 a_program_that_stops_ends_the_run_with_the_tests_so_far
                 a_program_that_does_not_load_is_unloadable

@@ -36,6 +36,17 @@ for number, line in enumerate(path.read_text().splitlines(), 1):
                 data = "called"
             except OSError:
                 data = "nobody there"
+        case "knock":
+            try:
+                socket.socket(socket.AF_UNIX).connect(rest)
+                data = "called"
+            except OSError:
+                data = "nobody there"
+        case "read":
+            try:
+                data = Path(rest).read_text() or "nothing there"
+            except OSError:
+                data = "nothing there"
         case "look":
             data = f"{len([name for name in os.listdir('/proc') if name.isdigit()])} processes"
         case "variables":

@@ -9,7 +9,7 @@ pub mod error;
 pub mod footprint;
 mod infer;
 pub mod load;
-mod memory;
+pub mod memory;
 pub mod model;
 pub mod parity;
 pub mod sample;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Bytes of the machine's memory, or of the tightest limit of the control groups that the process is in; `None` where the system does not say. Unlike what is
 /// free at the moment, it is the same from run to run, and so is what is planned by it.
-pub(crate) fn total() -> Option<u64> {
+pub fn total() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text
             .lines()

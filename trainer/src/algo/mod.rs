@@ -89,7 +89,7 @@ pub struct Gradient {
 pub enum AlgoError {
     /// The policy's or the behaviour policy's numbers have gone bad.
     #[error(
-        "the log-probability of token {token} of completion {completion} is {value}: the model's numbers are no longer finite. Resume from the last checkpoint with a lower `optimiser.lr`, or look for a broken weight file"
+        "the log-probability of token {token} of completion {completion} is {value}: the model's numbers are not finite; its weights have diverged, or a file of them is broken"
     )]
     NotFinite {
         /// Index of the completion in the mini-batch.

@@ -123,8 +123,16 @@ struct Figures {
 }
 
 impl Options {
-    /// Refuses more tokens than can be held.
+    /// Refuses more tokens than can be held, and a shortest completion that is longer than the longest.
     fn check(&self) -> Result<(), Usage> {
+        if let Some(least) = self.min_tokens
+            && least > self.tokens
+        {
+            return Err(Usage(format!(
+                "--min-tokens {least} is more than --tokens {}; lower it, or raise --tokens",
+                self.tokens
+            )));
+        }
         let group = self.samples.saturating_mul(self.tokens);
         let group = group.saturating_add(self.prompt_tokens);
         if self.prompts.saturating_mul(group) <= MOST_IN_ALL {
@@ -156,7 +164,7 @@ impl Options {
     /// Length of each completion, in the order of prompts and samples.
     fn lengths(&self) -> Vec<usize> {
         let count = self.prompts * self.samples;
-        let least = self.min_tokens.unwrap_or(self.tokens).min(self.tokens);
+        let least = self.min_tokens.unwrap_or(self.tokens);
         let spread = self.tokens - least + 1;
         // A stride that has no factor in common with most counts mixes long with short.
         (0..count)
@@ -189,13 +197,16 @@ fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
     if let Some(config) = known(name) {
         return Ok(config);
     }
-    let text = std::fs::read_to_string(Path::new(name)).with_context(|| {
+    let path = Path::new(name);
+    if !path.exists() {
         let names: Vec<&str> = known_names().collect();
-        format!(
-            "{name} is neither a config.json that can be read nor one of {}",
+        return Err(Usage(format!(
+            "--random-weights {name} is neither a file nor one of {}",
             names.join(", ")
-        )
-    })?;
+        ))
+        .into());
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
     ModelConfig::from_json(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))
 }
 
@@ -207,10 +218,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         What::Step(options) => (options, iteration::measure),
     };
     options.check()?;
-    // Before the model takes its memory and its threads.
-    let limits = limits::measure(&options.device)?;
     let engine_options = options.engine_options()?;
     let planned_bytes = options.planned(&args.what, &engine_options)?;
+    // Before the model takes its memory and its threads.
+    let limits = limits::measure(&options.device)?;
     let engine = options.open(engine_options)?;
     let mut figures = measure(&engine, options)?;
     figures.peak_bytes = peak();
@@ -327,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn more_tokens_than_can_be_held_are_a_usage_error() {
+    fn what_cannot_be_measured_is_a_usage_error() {
         let options = |line: &str| {
             let words = ["bench"].into_iter().chain(line.split_whitespace());
             Line::try_parse_from(words).map(|line| line.options)
@@ -341,6 +352,17 @@ mod tests {
             let error = options(line).unwrap().check().unwrap_err().to_string();
             assert!(error.contains("100000000 tokens in all"), "{error}");
         }
+        let error = options("--min-tokens 100 --tokens 10").unwrap().check();
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "--min-tokens 100 is more than --tokens 10; lower it, or raise --tokens"
+        );
+        assert!(
+            options("--min-tokens 10 --tokens 10")
+                .unwrap()
+                .check()
+                .is_ok()
+        );
         for line in [
             "--prompt-tokens 99999999999",
             "--tokens 99999999999",

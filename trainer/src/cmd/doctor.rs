@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::args::DeviceArgs;
 
-/// Say what works here: processor, memory, cache folder, artifacts, verifier, model
+/// Check this machine and say how to fix what fails
 ///
-/// Prints a line a check, with the remedy where one is needed; exits 1 where something fails.
+/// Looks at processor, GPU, memory, cache folder, artifacts, verifier and model. Prints a line a check, with the remedy where one is needed; exits 1 where something fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -20,11 +20,11 @@ use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
-    DeviceArgs, PromptArgs, TruncationArgs, VerifierArgs, apart, few_enough, open_dataset,
-    open_model, positive, temperature, up_to,
+    DeviceArgs, PromptArgs, TruncationArgs, VerifierArgs, apart, few_enough, model_path,
+    open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
-use super::{Interrupted, Usage};
+use super::{Interrupted, Usage, count};
 
 /// Evaluate Pass@k of a model on a data set, judged by a verifier
 ///
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K", value_delimiter = ',', value_parser = up_to(MOST_SAMPLES))]
     k: Vec<usize>,
     /// Sampling temperature; 0 is greedy
-    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = temperature)]
+    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = temperature, allow_negative_numbers = true)]
     temperature: f32,
     #[command(flatten)]
     truncation: TruncationArgs,
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     /// Which part of the data set
     #[arg(long, value_enum, default_value_t = Part::Eval)]
     split: Part,
-    /// Evaluate the first so many tasks only
+    /// Evaluate only the first N tasks
     #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
     /// Decides every sample; two models under one seed draw from the same stream
@@ -94,11 +94,11 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Number of tasks of this part.
-    fn len(self, dataset: &Dataset) -> usize {
+    /// The tasks of this part, as they lie.
+    pub(crate) fn of(self, dataset: &Dataset) -> &[Task] {
         match self {
-            Part::Eval => dataset.eval.len(),
-            Part::Train => dataset.train.len(),
+            Part::Eval => &dataset.eval,
+            Part::Train => &dataset.train,
         }
     }
 
@@ -112,13 +112,18 @@ impl Part {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let settings = settings(args)?;
+    let mut settings = settings(args)?;
     if let Some(out) = &args.out {
         apart("--dataset", Path::new(&args.dataset), out)?;
     }
     let dataset = open_dataset(&args.dataset, args.data_dir.as_deref())?;
+    let tasks = args.split.of(&dataset);
     let limit = args.limit.unwrap_or(usize::MAX);
-    few_enough(args.split.len(&dataset).min(limit), args.samples)?;
+    few_enough(tasks.len().min(limit), args.samples)?;
+    // What can be wrong here is better known before the verifier is waited for.
+    let asking = asking(&args.prompt.of(&args.dataset), tasks)?;
+    settings.drawing.stop_strings = asking.stop_strings().to_vec();
+    model_path(&args.model)?;
     let rewards = RewardClient::new(&args.verifier.settings())?;
     let mut out = args.out.as_deref().map(create).transpose()?;
     let evaluation = super::block_on(async {
@@ -128,8 +133,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         })?);
         let mut tasks = args.split.tasks(dataset);
         tasks.truncate(limit);
-        let (prompts, settings) =
-            tokio::task::block_in_place(|| prompts(args, settings, engine.as_ref(), tasks))?;
+        let prompts = tokio::task::block_in_place(|| asked(&asking, engine.as_ref(), tasks))?;
         let stop = Stop::on_ctrl_c();
         let bar = bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &Tally| {
@@ -163,8 +167,8 @@ fn judged(evaluation: &Evaluation) -> anyhow::Result<()> {
             let detail = &last.sample.detail;
             let reason = detail["reason"].as_str().map(str::to_owned);
             bail!(
-                "none of the {} samples could be judged: {}",
-                records.len(),
+                "none of {} could be judged: {}",
+                count(records.len(), "sample"),
                 reason.unwrap_or_else(|| detail.to_string())
             );
         }
@@ -204,48 +208,46 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     })
 }
 
-/// The prompts, and the settings with the template's stop strings.
-fn prompts(
-    args: &Args,
-    mut settings: Settings,
-    policy: &dyn Policy,
-    tasks: Vec<Task>,
-) -> anyhow::Result<(Vec<Arc<Prompt>>, Settings)> {
-    let data = args.prompt.of(&args.dataset);
-    let (prompts, stop_strings) = asked(&data, policy, tasks)?;
-    settings.drawing.stop_strings = stop_strings;
-    Ok((prompts, settings))
-}
-
-/// The prompts of tasks, those that fill the model's context left out with a warning, and the texts that end a completion.
-pub(crate) fn asked(
-    data: &config::Data,
-    policy: &dyn Policy,
-    tasks: Vec<Task>,
-) -> anyhow::Result<(Vec<Arc<Prompt>>, Vec<String>)> {
-    let asking = Asking::new(data).map_err(|error| match error {
+/// How tasks are asked, by a template that suits them.
+pub(crate) fn asking(data: &config::Data, tasks: &[Task]) -> anyhow::Result<Asking> {
+    if tasks.is_empty() {
+        return Err(Usage(format!(
+            "the data set {} has no tasks in this split; give the other one with --split",
+            data.dataset
+        ))
+        .into());
+    }
+    let asking = Asking::new(data).and_then(|asking| asking.suits(tasks).map(|()| asking));
+    asking.map_err(|error| match error {
         DataError::Template(reason) => Usage(format!("--template: {reason}")).into(),
         other => anyhow::Error::new(other),
-    })?;
+    })
+}
+
+/// The prompts of tasks; those that fill the model's context are left out with a warning.
+pub(crate) fn asked(
+    asking: &Asking,
+    policy: &dyn Policy,
+    tasks: Vec<Task>,
+) -> anyhow::Result<Vec<Arc<Prompt>>> {
     let all = tasks.len();
     let room = policy.context().saturating_sub(1);
     let (prompts, left_out) = asking.prompts(policy, tasks, room)?;
+    if prompts.is_empty() {
+        bail!("no task is left to ask: every prompt fills the model's context");
+    }
     if left_out > 0 {
         say(&format!(
             "warning: {left_out} of {all} tasks are left out, since their prompts fill the model's context"
         ));
     }
-    if prompts.is_empty() {
-        bail!(
-            "the data set {} has no tasks to ask in this split",
-            data.dataset
-        );
-    }
-    Ok((prompts, asking.stop_strings().to_vec()))
+    Ok(prompts)
 }
 
+/// Begins a file that `--out` names.
 pub(crate) fn create(path: &Path) -> anyhow::Result<Aside> {
-    Aside::create(path).with_context(|| format!("{} cannot be written", path.display()))
+    Aside::create(path)
+        .map_err(|error| Usage(format!("{} cannot be written: {error}", path.display())).into())
 }
 
 fn write_samples(mut file: Aside, evaluation: &Evaluation) -> std::io::Result<()> {
@@ -289,8 +291,12 @@ fn shown(args: &Args, evaluation: &Evaluation) -> anyhow::Result<String> {
         return Ok(serde_json::to_string_pretty(&figures)? + "\n");
     }
     let head = format!(
-        "{} on {}, {} tasks, {} samples each, temperature {}",
-        args.model, args.dataset, summary.tasks, args.samples, args.temperature
+        "{} on {}, {}, {} each, temperature {}",
+        args.model,
+        args.dataset,
+        count(summary.tasks, "task"),
+        count(args.samples, "sample"),
+        args.temperature
     );
     Ok(table(&head, &summary))
 }
@@ -359,7 +365,7 @@ mod tests {
         let error = of(vec![record(None), record(None)]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "none of the 2 samples could be judged: no interpreter"
+            "none of 2 samples could be judged: no interpreter"
         );
         assert!(of(vec![record(None), record(Some(0.0))]).is_ok());
         assert!(of(Vec::new()).is_ok());

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use datasets::fetch::{self, Kind, Terminal};
+use datasets::fetch::{self, FetchError, Kind, Terminal};
 use datasets::manifest::{self, Manifest};
 use trainer::config::nearest;
+use trainer::stderr::say;
 
 use super::Usage;
 
@@ -36,8 +37,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     super::block_on(async {
         for (kind, name) in wanted {
-            let folder = fetch::fetch(kind, &name, &Terminal::new()).await?;
-            super::print(&format!("{}\n", folder.display()))?;
+            match fetch::fetch(kind, &name, &Terminal::new()).await {
+                Ok(folder) => super::print(&format!("{}\n", folder.display()))?,
+                // What was asked for is here.
+                Err(built_in @ FetchError::BuiltIn { .. }) => say(&built_in.to_string()),
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     })

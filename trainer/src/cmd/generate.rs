@@ -16,17 +16,18 @@ use engine::{Completion, Engine, EngineError, Finish, GenerateRequest};
 use serde::{Deserialize, Serialize};
 use trainer::aside::Aside;
 use trainer::config::{self, MOST_SAMPLES, MOST_TOKENS};
+use trainer::data::Asking;
 use trainer::seed;
 use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
-    DeviceArgs, TruncationArgs, apart, few_enough, open_dataset, open_model, positive, temperature,
-    up_to,
+    DeviceArgs, TruncationArgs, apart, few_enough, model_path, open_dataset, open_model, positive,
+    temperature, up_to,
 };
 use super::bar::bar;
-use super::eval::{Part, asked, create};
-use super::{Interrupted, Usage};
+use super::eval::{Part, asked, asking, create};
+use super::{Interrupted, Usage, count};
 
 /// How often a request to end is looked for.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -70,7 +71,7 @@ pub(crate) struct Args {
     /// A folder of data sets, as DIR/gsm8k/train.jsonl
     #[arg(long, value_name = "DIR", requires = "dataset")]
     data_dir: Option<PathBuf>,
-    /// Complete the first so many only
+    /// Complete only the first N
     #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
     /// Where the completions go; written aside and renamed at the end
@@ -80,7 +81,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = up_to(MOST_TOKENS))]
     max_tokens: usize,
     /// 0 takes the likeliest token each time
-    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature, allow_negative_numbers = true)]
     temperature: f32,
     #[command(flatten)]
     truncation: TruncationArgs,
@@ -94,7 +95,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
     /// Seed of the sampling
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
     device: DeviceArgs,
@@ -145,6 +146,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let source = Source::read(args)?;
     few_enough(source.len(), args.samples)?;
+    model_path(&args.model)?;
     // A folder that cannot be written to is better known before the model has worked. Nothing is left in it while the model is opened.
     drop(create(&args.out)?);
     let engine = open_model(&args.model, &args.device)?;
@@ -158,7 +160,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         tokio::task::block_in_place(|| write(&engine.generate(requests), &prompts, args, &stop))
     })?;
     say(&format!(
-        "{written} completions written to {}",
+        "{} written to {}",
+        count(written, "completion"),
         args.out.display()
     ));
     Ok(())
@@ -235,7 +238,7 @@ fn request(
 enum Source<'a> {
     /// Lines with their numbers, from 1.
     File(&'a Path, Vec<(usize, PromptLine)>),
-    Tasks(&'a str, Vec<Task>),
+    Tasks(Asking, Vec<Task>),
 }
 
 impl<'a> Source<'a> {
@@ -245,7 +248,14 @@ impl<'a> Source<'a> {
             let dataset = open_dataset(name, args.data_dir.as_deref())?;
             let mut tasks = args.split.tasks(dataset);
             tasks.truncate(limit);
-            return Ok(Source::Tasks(name, tasks));
+            let data = config::Data {
+                dataset: name.clone(),
+                template: args.template.clone(),
+                chat: args.chat,
+                stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
+                ..config::Data::default()
+            };
+            return Ok(Source::Tasks(asking(&data, &tasks)?, tasks));
         }
         // clap has made sure that one of the two is there.
         let path = args.prompts.as_deref().unwrap_or(Path::new(""));
@@ -277,20 +287,13 @@ impl<'a> Source<'a> {
                 let prompts = prompts.collect::<anyhow::Result<_>>()?;
                 Ok((prompts, args.stop.clone()))
             }
-            Source::Tasks(dataset, tasks) => {
-                let data = config::Data {
-                    dataset: dataset.to_owned(),
-                    template: args.template.clone(),
-                    chat: args.chat,
-                    stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
-                    ..config::Data::default()
-                };
-                let (prompts, stop_strings) = asked(&data, engine, tasks)?;
-                let prompts = prompts.into_iter().map(|prompt| Asked {
+            Source::Tasks(asking, tasks) => {
+                let prompts = asked(&asking, engine, tasks)?.into_iter();
+                let prompts = prompts.map(|prompt| Asked {
                     id: prompt.task.id.clone().into(),
                     tokens: Arc::clone(&prompt.tokens),
                 });
-                Ok((prompts.collect(), stop_strings))
+                Ok((prompts.collect(), asking.stop_strings().to_vec()))
             }
         }
     }
@@ -307,7 +310,10 @@ fn tokens(engine: &Engine, line: &PromptLine) -> anyhow::Result<Vec<u32>> {
             let mut tokens = engine.encode(&engine.chat_prompt(&messages, today())?, true)?;
             // Some chat templates write the BOS token that the tokenizer adds too.
             if tokens.len() > 1 && tokens[0] == tokens[1] {
-                tokens.remove(0);
+                let added = engine.encode("", true)?;
+                if added.first() == tokens.first() {
+                    tokens.remove(0);
+                }
             }
             tokens
         }

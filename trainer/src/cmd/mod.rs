@@ -9,13 +9,13 @@ use engine::backend::cuda::ranges::Ranges;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
-use trainer::run::TrainError;
 
 pub(crate) mod args;
 pub(crate) mod bar;
 pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod eval;
+pub(crate) mod exit;
 pub(crate) mod fetch;
 pub(crate) mod generate;
 pub(crate) mod quickstart;
@@ -25,9 +25,9 @@ pub(crate) mod study;
 pub(crate) mod train;
 mod verifier_process;
 
-/// Warnings to stderr, or what `RUST_LOG` asks for; the engine's phases to NVIDIA's profiler where there is one.
+/// Warnings to stderr, or what `RAPID_LOG` asks for; the engine's phases to NVIDIA's profiler where there is one.
 pub(crate) fn logging() {
-    let asked = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let asked = EnvFilter::try_from_env("RAPID_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let told = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
@@ -53,7 +53,13 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Options that each are right and do not go together: exit code 2, as for those that clap refuses.
+/// `1 task`, `2 tasks`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
+}
+
+/// Options that clap takes and that cannot be meant: exit code 2, as for those that it refuses.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -64,14 +70,6 @@ impl std::fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
-
-/// A recipe or a setting that cannot be used is a usage error; a run that cannot be read is not.
-pub(crate) fn usage(error: TrainError) -> anyhow::Error {
-    match error {
-        TrainError::Config(_) | TrainError::Fixed(_) => Usage(error.to_string()).into(),
-        _ => error.into(),
-    }
-}
 
 /// Ctrl-C ended the work before it was done, and the user was told so: exit code 130, as a shell reports it.
 #[derive(Debug)]

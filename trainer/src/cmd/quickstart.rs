@@ -10,9 +10,9 @@ use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target};
 use trainer::stderr::say;
 use trainer::stop::Stop;
 
-use super::args::positive;
+use super::args::{device, positive};
 use super::verifier_process::VerifierProcess;
-use super::{Interrupted, usage};
+use super::{Interrupted, count};
 
 const RECIPE: &str = "quickstart";
 const SANDBOX: &str = "python-wasi";
@@ -25,7 +25,7 @@ const SANDBOX: &str = "python-wasi";
 #[command(after_help = "\
 Examples:
   rapid quickstart
-  rapid quickstart --seed 2 --out runs/second
+  rapid quickstart --seed 2 --device cpu --out runs/second
   rapid quickstart --resume runs/second            go on with a run that was stopped")]
 pub(crate) struct Args {
     /// Decides the order of the tasks and every sample
@@ -37,7 +37,10 @@ pub(crate) struct Args {
     /// Optimiser updates [default: the recipe's]
     #[arg(long, value_name = "N", value_parser = positive)]
     updates: Option<usize>,
-    /// Threads [default: one a processor]
+    /// Where to compute: auto, cpu, cuda or cuda:N [default: auto, a GPU if one works]
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    device: Option<String>,
+    /// Threads of the CPU backend [default: one a processor]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
     /// Go on with a run that was stopped
@@ -54,6 +57,9 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     // What cannot be is said before anything is fetched.
     let program = VerifierProcess::program()?;
     let mut config = resolve(args)?;
+    if args.device.is_some() {
+        config.engine_options()?.device.available()?;
+    }
     let target = match &args.resume {
         Some(run) => Target::Resume(run.clone()),
         None => Target::New(args.out.clone().unwrap_or_else(free_folder)),
@@ -108,17 +114,20 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
 
 fn resolve(args: &Args) -> anyhow::Result<Config> {
     let mut sets = Vec::new();
+    if let Some(device) = &args.device {
+        sets.push(format!("engine.device={device}"));
+    }
     if let Some(threads) = args.threads {
         sets.push(format!("engine.threads={threads}"));
     }
     if let Some(run) = &args.resume {
-        return run::resume_config(run, &sets).map_err(usage);
+        return Ok(run::resume_config(run, &sets)?);
     }
     sets.push(format!("run.seed={}", args.seed));
     if let Some(updates) = args.updates {
         sets.push(format!("run.updates={updates}"));
     }
-    config::load(RECIPE, &sets).map_err(|error| usage(error.into()))
+    Ok(config::load(RECIPE, &sets)?)
 }
 
 async fn fetch_all(config: &Config) -> anyhow::Result<()> {
@@ -159,12 +168,13 @@ fn outcome(folder: &Path, page: &Path) -> anyhow::Result<String> {
 
 fn told(comparison: &Comparison, updates: usize, folder: &Path, page: &Path) -> String {
     format!(
-        "\n{} held-out tasks, {} samples of each, before and after {updates} updates:\n\n{}\nThe report is {}\n\nNext:\n\
+        "\n{}, {} of each, before and after {}:\n\n{}\nThe report is {}\n\nNext:\n\
          \x20 rapid generate --model {last} --prompts prompts.jsonl --out completions.jsonl\n\
          \x20 rapid quickstart --seed 1                          another run, to see how much is luck\n\
          \x20 rapid train --help                                 your own model, tasks and recipe\n",
-        comparison.tasks,
-        comparison.samples,
+        count(comparison.tasks, "held-out task"),
+        count(comparison.samples, "sample"),
+        count(updates, "update"),
         comparison.text(),
         page.display(),
         last = folder.join("checkpoints").join("last").display()
@@ -226,6 +236,7 @@ mod tests {
             seed: 5,
             out: None,
             updates: Some(3),
+            device: Some("cpu".to_owned()),
             threads: Some(2),
             resume: None,
         };
@@ -234,5 +245,6 @@ mod tests {
             (config.run.seed, config.run.updates, config.engine.threads),
             (5, Some(3), Some(2))
         );
+        assert_eq!(config.engine.device, "cpu");
     }
 }

@@ -1,10 +1,10 @@
-//! `rapid study`: measurements of what the algorithms rest on.
+//! `rapid study`: measurements of the gradient estimators.
 
 mod estimator;
 
 use clap::Subcommand;
 
-/// Measure what the algorithms rest on
+/// Measure the bias and variance of the gradient estimators
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

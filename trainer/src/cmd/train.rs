@@ -2,25 +2,32 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use clap::ArgGroup;
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
 use trainer::policy::Unloaded;
-use trainer::run::{self, Ended, Launch, Plan, Progress, RunFolder, Taken, Target};
+use trainer::reward::RewardClient;
+use trainer::run::{
+    self, Ended, Launch, Plan, Progress, Room, RunFolder, Taken, Target, TrainError,
+};
 use trainer::stderr::say;
 use trainer::stop::Stop;
+
+use super::args::check_data_dir;
+use super::count;
 
 /// Train a model by reinforcement learning on a verifier's rewards
 ///
 /// The recipe says what is trained on which tasks with which algorithm. Everything that the run makes is kept in its folder: the resolved
 /// configuration, metrics, samples, evaluations, checkpoints. A run that was interrupted or killed goes on with --resume, to the bit.
 #[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("start").required(true).args(["recipe", "resume"]))]
 #[command(after_help = "\
 Examples:
   rapid-verifier serve --listen 127.0.0.1:8700 &
   rapid train --recipe quickstart --verifier http://127.0.0.1:8700
   rapid train --recipe my.toml --set optimiser.lr=5e-6 --set run.updates=100 --out runs/mine
-  rapid train --recipe paper/qwen2.5-0.5b-mbppplus-rapid-h4 --dry-run
+  rapid train --recipe paper/qwen2.5-0.5b-mbppplus-rapid-h4 --dry-run > my.toml
   rapid train --resume runs/mine
 
 Built-in recipes: quickstart, smollm2-gsm8k, smollm2-mbppplus and smollm2-sft; and for the rows of the paper's tables \
@@ -31,7 +38,7 @@ one of sft, grpo, pg, dapo, rapid-h4.
 RAPID_VERIFIER is the verifier's address where neither --verifier nor the recipe has one, RAPID_VERIFIER_TOKEN its token.")]
 pub(crate) struct Args {
     /// A TOML file, or the name of a built-in recipe
-    #[arg(long, value_name = "FILE", required_unless_present = "resume")]
+    #[arg(long, value_name = "NAME|FILE")]
     recipe: Option<String>,
     /// Set a key of the recipe; may be repeated
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
@@ -40,13 +47,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     verifier: Option<String>,
     /// Continue the run in this folder
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["recipe", "out"])]
+    #[arg(long, value_name = "RUN", conflicts_with = "out")]
     resume: Option<PathBuf>,
     /// Folder of data sets: DIR/mbppplus/train.jsonl, …
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Folder of the new run [default: runs/RECIPE, with a number where that is taken]
-    #[arg(long, visible_alias = "run-dir", value_name = "DIR")]
+    #[arg(long, alias = "run-dir", value_name = "DIR")]
     out: Option<PathBuf>,
     /// auto, cpu, cuda or cuda:N
     #[arg(long, value_name = "DEVICE")]
@@ -54,20 +61,21 @@ pub(crate) struct Args {
     /// Threads of the cpu
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Numbers that matrix products multiply: f32, or bf16 (with AVX512-BF16 about 1.4 times as fast in generating, 1.5 to 2 times in training)
+    /// Numbers that matrix products multiply: f32 or bf16
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
-    /// Print what the run would do, and do nothing
+    /// Do nothing but print the resolved recipe with, in its comments, what the run would do; --recipe takes what is printed
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    check_data_dir(args.data_dir.as_deref())?;
     let config = args.config()?;
-    if args.dry_run {
-        return plan(&config, args.data_dir()?.as_deref());
-    }
     let target = args.target();
+    if args.dry_run {
+        return plan(&config, &target, args.data_dir()?.as_deref());
+    }
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(train(config, args.data_dir, target))
 }
@@ -92,8 +100,8 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
         Ok(summary) if summary.ended == Ended::Finished => {
             super::print(&format!("{}\n", folder.display()))?;
             say(&format!(
-                "finished after {} updates; `rapid report {}` makes its report",
-                summary.step,
+                "finished after {}; `rapid report {}` makes its report",
+                count(summary.step, "update"),
                 folder.display()
             ));
             Ok(())
@@ -105,7 +113,7 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
             ));
             Err(super::Interrupted.into())
         }
-        Err(error) if folder.join("config.toml").is_file() && !error.is_refusal() => {
+        Err(error) if folder.join("config.toml").is_file() && error.can_go_on() => {
             Err(anyhow::Error::new(error).context(format!(
                 "the run in {} has ended early, and goes on with `{resume}`",
                 folder.display()
@@ -125,19 +133,27 @@ fn resume_command(folder: &Path) -> String {
     format!("rapid train --resume '{}'", folder.replace('\'', r"'\''"))
 }
 
-fn plan(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<()> {
+fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Result<()> {
+    // What the run would refuse is refused here; it would also ask for a verifier.
+    if let Target::New(folder) = target {
+        RunFolder::check_free(folder)?;
+    }
+    if config.verifier.url.is_some() {
+        RewardClient::new(&config.verifier)?;
+    }
     let dataset = data::open(config, data_dir)?;
     let things = match &config.data.teacher {
         // As many as there are, the wrong ones included.
         Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("the teacher's file {} cannot be read", path.display()))?
+            .map_err(|error| TrainError::unread_teacher(config, path, &error))?
             .lines()
             .count(),
         None => dataset.train.len(),
     };
     let eval = dataset.eval.len();
     let model = match run::locate_model(&config.model) {
-        Err(_) => None,
+        Err(TrainError::NoModel(_)) => None,
+        Err(error) => return Err(error.into()),
         Ok(path) => {
             let model = Unloaded::open(&path)?;
             let prompts = Prompts::new(config, dataset, &model)?;
@@ -148,10 +164,23 @@ fn plan(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<()> {
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
     }
-    let room = model.map_or(Ok(()), |model| model.fits(device.memory()));
+    let room = model.map_or(Ok(None), |model| model.fits(Room::of(device)));
+    if let Ok(Some(large)) = room {
+        say(&format!("warning: {large}"));
+    }
+    for idle in config.idle() {
+        say(&format!("warning: {idle}"));
+    }
     let plan = Plan::new(config, things, eval, model);
-    super::print(&format!("{}\n{plan}\n", config.to_toml().trim_end()))?;
-    Ok(room?)
+    super::print(&planned(config, &plan))?;
+    room?;
+    Ok(())
+}
+
+/// The resolved recipe, with the plan in comments: a recipe again.
+fn planned(config: &Config, plan: &Plan) -> String {
+    let plan = plan.to_string().replace('\n', "\n# ");
+    format!("{}\n\n# {plan}\n", config.to_toml().trim_end())
 }
 
 impl Args {
@@ -179,10 +208,9 @@ impl Args {
                 .map(|dtype| format!("engine.dtype={dtype}")),
         );
         match (&self.resume, &self.recipe) {
-            (Some(run), _) => run::resume_config(run, &sets).map_err(super::usage),
+            (Some(run), _) => Ok(run::resume_config(run, &sets)?),
             // clap has made sure that one of the two is there; an empty name is refused with the names that exist.
-            (None, recipe) => config::load(recipe.as_deref().unwrap_or_default(), &sets)
-                .map_err(|error| super::usage(error.into())),
+            (None, recipe) => Ok(config::load(recipe.as_deref().unwrap_or_default(), &sets)?),
         }
     }
 
@@ -236,5 +264,15 @@ mod tests {
             resume_command(Path::new("/runs/mine")),
             "rapid train --resume /runs/mine"
         );
+    }
+
+    #[test]
+    fn what_a_dry_run_prints_is_the_recipe_again() {
+        for (name, _) in config::BUILT_IN {
+            let config = config::load(name, &["run.updates=1".to_owned()]).unwrap();
+            let printed = planned(&config, &Plan::new(&config, 300, 100, None));
+            assert!(printed.contains("\n# 300 training tasks"), "{printed}");
+            assert_eq!(config::parse("my.toml", &printed, &[]).unwrap(), config);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::ConfigError;
+use super::{ConfigError, ranges};
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,12 +206,13 @@ fn check_value(origin: &str, section: &str, key: &str, value: &Value) -> Result<
             && !text.is_empty()
             && text.parse::<i64>().is_err()
     });
-    let reason = match endless {
-        Some(digits) => format!(
+    let reason = match (endless, ranges::of_whole(section, key)) {
+        (Some(digits), _) => format!(
             "it takes a whole number of at most {}, not {digits}",
             i64::MAX
         ),
-        None => format!("it takes {}, not {value}", kind.words()),
+        (None, Some(range)) => format!("it takes {range}, not {value}"),
+        (None, None) => format!("it takes {}, not {value}", kind.words()),
     };
     Err(ConfigError::Value { key: name, reason })
 }
@@ -220,7 +221,7 @@ fn unknown_section(origin: &str, section: &str) -> ConfigError {
     let sections = sections();
     let hint = match KEYS.iter().find(|(_, key, _)| *key == section) {
         Some((home, key, _)) => format!("; `{key}` is a key of the section [{home}]"),
-        None => match nearest(section, sections.iter().copied()) {
+        None => match meant(section, sections.iter().copied()) {
             Some(name) => format!("; did you mean the section [{name}]?"),
             None => format!("; the sections are [{}]", sections.join("], [")),
         },
@@ -239,25 +240,41 @@ pub(super) fn sections() -> Vec<&'static str> {
     names
 }
 
-/// The nearest key of the same section, else of any, else the section's keys.
+/// The key of the same section that was meant, else the section's keys, and what other sections have of that name.
 fn nearest_key(section: &str, key: &str) -> String {
     let own = KEYS
         .iter()
         .filter(|(s, _, _)| *s == section)
         .map(|(_, k, _)| *k);
-    if let Some(name) = nearest(key, own.clone()) {
+    if let Some(name) = meant(key, own.clone()) {
         return format!("; did you mean `{section}.{name}`?");
     }
-    if let Some(name) = nearest(key, KEYS.iter().map(|(_, k, _)| *k)) {
+    let own: Vec<_> = own.collect();
+    let mut hint = format!("; the section [{section}] has {}", own.join(", "));
+    if let Some(name) = meant(key, KEYS.iter().map(|(_, k, _)| *k)) {
         let homes: Vec<_> = KEYS
             .iter()
             .filter(|(_, k, _)| *k == name)
             .map(|(s, k, _)| format!("`{s}.{k}`"))
             .collect();
-        return format!("; did you mean {}?", homes.join(" or "));
+        hint += &format!(". There is {}", homes.join(", and "));
     }
-    let own: Vec<_> = own.collect();
-    format!("; the section [{section}] has {}", own.join(", "))
+    hint
+}
+
+/// The name that was meant: all but a slip of the fingers or two are the same.
+fn meant<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Among short names everything is near everything.
+    let slips = |name: &str| match name.len() {
+        0..=2 => 0,
+        3..=5 => 1,
+        _ => 2,
+    };
+    names
+        .map(|name| (strsim::damerau_levenshtein(written, name), name))
+        .filter(|(distance, name)| *distance <= slips(name))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
 }
 
 /// A setting as it should be written, for one that names no section or has no value: its own key, where some section has one of that name.

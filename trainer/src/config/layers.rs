@@ -45,6 +45,19 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Config
     resolve(table)
 }
 
+/// What a preset is where a recipe sets nothing else, but for the names that each has to give.
+pub(super) fn defaults(preset: Preset) -> Config {
+    let teacher = match preset {
+        Preset::Sft => "teacher = \"-\"\n",
+        _ => "",
+    };
+    let recipe = format!(
+        "[model]\nname = \"-\"\n[data]\ndataset = \"-\"\n{teacher}[algorithm]\npreset = \"{}\"\n",
+        preset.name()
+    );
+    parse("the defaults", &recipe, &[]).expect("what a preset sets goes together")
+}
+
 /// Splits `section.key=value` and reads the value as the key's kind: a text needs no quotes.
 ///
 /// # Errors

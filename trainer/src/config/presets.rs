@@ -32,8 +32,9 @@ pub(super) fn settings(preset: Preset) -> Vec<(&'static str, &'static str, Value
         ),
     ];
     match preset {
-        // DAPO's Eq. 13, over the last fifth of the tokens, as there.
-        Preset::Dapo => settings.push(("reward", "overlong", Value::Float(1.0))),
+        // DAPO's Eq. 13, over the last fifth of the tokens, as there. There, right and wrong are 1 and −1, so that the whole penalty is half of what lies between them; here
+        // they are 1 and 0. It is this share that counts, since advantages are divided by the standard deviation.
+        Preset::Dapo => settings.push(("reward", "overlong", Value::Float(0.5))),
         Preset::Sft => settings.push(("optimiser", "lr", Value::Float(2e-5))),
         _ => {}
     }

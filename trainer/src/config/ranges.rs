@@ -184,6 +184,13 @@ pub(super) fn check(table: &Table) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// The whole numbers that a key takes, in words; `None` where it takes others, or any.
+pub(super) fn of_whole(section: &str, key: &str) -> Option<String> {
+    keys::kind(section, key).filter(|kind| *kind == Kind::Whole)?;
+    let (_, _, range, _) = RANGES.iter().find(|row| (row.0, row.1) == (section, key))?;
+    Some(words(section, key, range))
+}
+
 fn number(value: &Value) -> Option<f64> {
     let whole = value.as_integer().map(|whole| whole as f64);
     value.as_float().or(whole)

@@ -89,7 +89,7 @@ fn presets_bring_what_is_more_than_an_estimator() {
     let dapo = set(&["algorithm.preset=dapo"]).unwrap();
     assert_eq!(
         (dapo.algorithm.dynamic_sampling, dapo.reward.overlong),
-        (9, 1.0)
+        (9, 0.5)
     );
     let plain = set(&[
         "algorithm.preset=dapo",
@@ -210,7 +210,15 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     );
     assert_eq!(
         refusal(with("[run]\ngroup_size = 4\n")),
-        "my.toml: there is no key `run.group_size`; did you mean `algorithm.group_size`?"
+        "my.toml: there is no key `run.group_size`; the section [run] has epochs, updates, seed, checkpoint_every, keep, alarms. There is `algorithm.group_size`"
+    );
+    assert_eq!(
+        refusal(set(&["run.name=x"])),
+        "--set run.name=x: there is no key `run.name`; the section [run] has epochs, updates, seed, checkpoint_every, keep, alarms. There is `model.name`"
+    );
+    assert_eq!(
+        refusal(set(&["a.b.c=1"])),
+        "--set a.b.c=1: there is no key `a`; the sections are [model], [data], [algorithm], [sampling], [optimiser], [lora], [run], [eval], [reward], [verifier], [engine]"
     );
     assert_eq!(
         refusal(with("[optimizer]\nlr = 1e-5\n")),
@@ -288,7 +296,11 @@ fn set_overrides_the_recipe_with_values_of_the_keys_own_kind() {
     );
     assert_eq!(
         refusal(set(&["run.updates=-1"])),
-        "`run.updates`: it takes a whole number, 0 or more, not -1"
+        "`run.updates`: it takes a whole number of at least 1 and at most 10000000, not -1"
+    );
+    assert_eq!(
+        refusal(set(&["run.seed=-1"])),
+        "`run.seed`: it takes a whole number, 0 or more, not -1"
     );
     assert_eq!(
         refusal(set(&["run.seed=99999999999999999999"])),
@@ -401,6 +413,26 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
             "`algorithm.kl`: supervised fine-tuning follows its teacher",
         ),
         (
+            "algorithm.eta=3",
+            "`algorithm`: supervised fine-tuning has no behaviour",
+        ),
+        (
+            "algorithm.clip_high=0.3",
+            "`algorithm`: supervised fine-tuning has no behaviour",
+        ),
+        (
+            "algorithm.adaptive_h=0.5",
+            "`algorithm.adaptive_h`: supervised fine-tuning has no inference phases",
+        ),
+        (
+            "algorithm.mix_groups=true",
+            "`algorithm.mix_groups`: supervised fine-tuning has no inference phases",
+        ),
+        (
+            "sampling.behaviour_logprob=recompute",
+            "`sampling.behaviour_logprob`: supervised fine-tuning has no behaviour",
+        ),
+        (
             "reward.correct=0",
             "`reward.correct`: supervised fine-tuning learns from right completions",
         ),
@@ -416,6 +448,21 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
         let sets = ["algorithm.preset=sft", "data.teacher=t.jsonl", setting];
         let error = refusal(set(&sets));
         assert!(error.starts_with(begins), "{setting}: {error}");
+    }
+    for (baseline, allowed) in [
+        ("none", false),
+        ("batch", false),
+        ("group", true),
+        ("loo", true),
+        ("weighted-group", false),
+        ("weighted-loo", false),
+    ] {
+        let baseline = format!("algorithm.baseline={baseline}");
+        let result = set(&["algorithm.divide_by_std=true", &baseline]);
+        assert_eq!(result.is_ok(), allowed, "{baseline}");
+        if !allowed {
+            assert!(refusal(result).starts_with("`algorithm.divide_by_std`: completions of one"));
+        }
     }
     let alone = [
         "algorithm.group_size=1",

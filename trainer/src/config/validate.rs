@@ -1,7 +1,7 @@
 //! What no single number can be refused for: names, and keys that do not go together.
 
 use super::ranges::LEAST_TEMPERATURE;
-use super::{Config, ConfigError, Estimator, MOST_COMPLETIONS, Preset, Reward};
+use super::{Baseline, BehaviourLogprob, Config, ConfigError, MOST_COMPLETIONS, Preset, Reward};
 
 /// Refuses a configuration that cannot run, naming the key and the remedy.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
@@ -45,10 +45,20 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
     if a.group_size < 2 && a.estimator().compares_within_groups() {
         return refuse(
             "algorithm.group_size",
-            "a group of one has no baseline and no gradient; give at least 2",
+            "a group of one has no baseline and no gradient; give at least 2, or compare nothing within groups: `baseline` none or batch, and `divide_by_std` false",
         );
     }
     teacher(config)?;
+    if a.divide_by_std && !matches!(a.baseline, Baseline::Group | Baseline::Loo) {
+        let reason = format!(
+            "completions of one prompt that all have the same reward have a standard deviation of 0, and with the baseline {} an advantage all the same, which would be divided by next to nothing; set `algorithm.baseline` to group or loo, or `algorithm.divide_by_std` to false",
+            a.baseline.name()
+        );
+        return Err(ConfigError::Value {
+            key: "algorithm.divide_by_std".into(),
+            reason,
+        });
+    }
     if a.group_size < 2 && a.dynamic_sampling > 0 {
         return refuse(
             "algorithm.dynamic_sampling",
@@ -99,7 +109,7 @@ fn teacher(config: &Config) -> Result<(), ConfigError> {
         (true, None) => {
             return refuse(
                 "data.teacher",
-                "the preset sft learns from a teacher's completions, and none are given; write some with `rapid generate --dataset D --split train -n 5 --out FILE.jsonl`, and give the file",
+                "the preset sft learns from a teacher's completions, and none are given; write some with `rapid generate --model TEACHER --dataset D --split train -n 5 --temperature 0.7 --out FILE.jsonl`, and give the file",
             );
         }
         (false, Some(_)) => {
@@ -133,6 +143,23 @@ fn teacher(config: &Config) -> Result<(), ConfigError> {
             "supervised fine-tuning draws nothing that could be padded; leave the key out",
         );
     }
+    if a.adaptive_h > 0.0 || a.mix_groups {
+        let key = if a.mix_groups {
+            "algorithm.mix_groups"
+        } else {
+            "algorithm.adaptive_h"
+        };
+        return refuse(
+            key,
+            "supervised fine-tuning has no inference phases, whose mini-batches it could concern; leave the key out",
+        );
+    }
+    if config.sampling.behaviour_logprob != BehaviourLogprob::default() {
+        return refuse(
+            "sampling.behaviour_logprob",
+            "supervised fine-tuning has no behaviour policy; leave the key out",
+        );
+    }
     if a.kl > 0.0 {
         return refuse(
             "algorithm.kl",
@@ -159,17 +186,10 @@ fn teacher(config: &Config) -> Result<(), ConfigError> {
             );
         }
     }
-    let plain = Preset::Sft.estimator();
-    if (Estimator {
-        eta: plain.eta,
-        clip_low: plain.clip_low,
-        clip_high: plain.clip_high,
-        ..a.estimator()
-    }) != plain
-    {
+    if a.estimator() != Preset::Sft.estimator() {
         return refuse(
             "algorithm",
-            "supervised fine-tuning has no behaviour policy to weigh against and no group to compare with: leave `factor`, `baseline`, `length_norm`, `divide_by_std` and `adaptive_eta` out",
+            "supervised fine-tuning has no behaviour policy to weigh against and no group to compare with: leave `factor`, `baseline`, `eta`, `clip_low`, `clip_high`, `length_norm`, `divide_by_std` and `adaptive_eta` out",
         );
     }
     Ok(())

@@ -1,10 +1,14 @@
 //! The bare answer of a completion, whatever form it is written in.
 
-/// The last number of a completion's first line that has one: an integer, a decimal, `a/b` or `\frac{a}{b}`, with thousands separators and
-/// currency signs taken off. Models that continue a list of solved questions go on to questions of their own making after their answer's
-/// line, so later lines don't count. `None` where there is no number at all.
+/// What begins a question of the few-shot templates.
+const QUESTION: &str = "\nQuestion:";
+
+/// The last number of a completion: an integer, a decimal, `a/b` or `\frac{a}{b}`, with thousands separators and currency signs taken off. What stands before it is
+/// reasoning. Models that continue a list of solved questions go on to questions of their own making after their answer, and these don't count. `None` where there
+/// is no number at all.
 pub(super) fn answer(completion: &str) -> Option<String> {
-    completion.lines().find_map(last_number)
+    let (own, _) = completion.split_once(QUESTION).unwrap_or((completion, ""));
+    own.lines().rev().find_map(last_number)
 }
 
 fn last_number(line: &str) -> Option<String> {
@@ -107,6 +111,12 @@ mod tests {
             ("about 3/4 of it", "3/4"),
             ("\\(-\\frac{3}{4}\\)", "-\\frac{3}{4}"),
             ("\n\n 8\nQuestion: What is 9 + 1?", "8"),
+            ("3 + 4 = 7.\nThen 7 * 2 = 14.\n\nSo it is 14 in all.", "14"),
+            ("In 2 steps: 8,\nwhich is the answer.", "8"),
+            (
+                " 2 + 3 = 5\n= 5\nQuestion: What is 9 + 1?\nAnswer: 10\nQuestion: 1",
+                "5",
+            ),
             ("**42**", "42"),
             ("1,2,3", "3"),
         ] {

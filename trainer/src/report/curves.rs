@@ -23,6 +23,12 @@ const QUANTITIES: &[Quantity] = &[
         of: |step| Some(step.algo.reward),
     },
     Quantity {
+        title: "Reward of all that was drawn",
+        note: "mean over a phase's completions, those of groups that were given up included",
+        unit: Unit::Share,
+        of: |step| step.drawn_reward,
+    },
+    Quantity {
         title: "Groups to learn from",
         note: "share of prompts with both right and wrong completions",
         unit: Unit::Share,
@@ -129,9 +135,9 @@ const QUANTITIES: &[Quantity] = &[
     },
 ];
 
-/// Held-out Pass@1 first, then one chart a quantity that a run has, with a line a run.
+/// Pass@1 of the evaluations first, then one chart a quantity that a run has, with a line a run.
 pub(super) fn charts(runs: &[RunData]) -> Vec<Chart> {
-    let mut charts = vec![held_out(runs)];
+    let mut charts = vec![evaluations(runs)];
     charts.extend(QUANTITIES.iter().filter_map(|quantity| {
         let series: Vec<Series> = runs
             .iter()
@@ -158,7 +164,7 @@ pub(super) fn charts(runs: &[RunData]) -> Vec<Chart> {
 }
 
 /// The evaluations during training; where there were none, those before and after it.
-fn held_out(runs: &[RunData]) -> Chart {
+fn evaluations(runs: &[RunData]) -> Chart {
     let series = runs
         .iter()
         .map(|run| {
@@ -187,8 +193,14 @@ fn held_out(runs: &[RunData]) -> Chart {
             }
         })
         .collect();
+    let held_out = runs.iter().all(|run| run.trained_on == 0);
+    let title = if held_out {
+        "Held-out Pass@1"
+    } else {
+        "Pass@1 of the evaluations"
+    };
     Chart {
-        title: "Held-out Pass@1".into(),
+        title: title.into(),
         note: "with its 95% interval over tasks".into(),
         unit: Unit::Share,
         series,

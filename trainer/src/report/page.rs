@@ -107,29 +107,45 @@ fn preset(config: &crate::config::Config) -> String {
 
 /// The headline, its picture and the table.
 fn outcome(out: &mut String, runs: &[RunData]) {
-    let compared: Vec<(&str, Comparison)> = runs
+    let compared: Vec<(&RunData, Comparison)> = runs
         .iter()
-        .filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?)))
+        .filter_map(|run| Some((run, Comparison::of(run)?)))
         .collect();
-    let Some((_, first)) = compared.first() else {
+    let Some((run, first)) = compared.first() else {
         out.push_str("<section class=\"hero\"><p class=\"claim\">There is no evaluation before and after training to compare yet.</p></section>\n");
         return;
     };
     if runs.len() == 1 && !first.rows.is_empty() {
-        hero(out, first);
+        hero(out, run, first);
     }
     let _ = writeln!(
         out,
-        "<h2>Before and after</h2><p>{} held-out tasks, {} completions of each. In small print the 95% interval of each figure.</p>",
-        first.tasks, first.samples
+        "<h2>Before and after</h2><p>{}, {} completions of each. In small print the 95% interval of each figure.</p>",
+        tasks(run, first.tasks),
+        first.samples
     );
-    out.push_str(&html_table(&compared));
+    let named: Vec<(&str, Comparison)> = compared
+        .into_iter()
+        .map(|(run, comparison)| (run.name.as_str(), comparison))
+        .collect();
+    out.push_str(&html_table(&named));
 }
 
-fn hero(out: &mut String, comparison: &Comparison) {
+/// So many tasks of a run's evaluation, and whether they were held out.
+fn tasks(run: &RunData, count: usize) -> String {
+    match run.trained_on {
+        0 => format!("{count} held-out tasks"),
+        all if all >= count => format!("{count} tasks that it was also trained on"),
+        some => format!("{count} tasks, {some} of which it was also trained on"),
+    }
+}
+
+fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
     let row = &comparison.rows[0];
-    let verdict = if row.gain.low > 0.0 {
+    let verdict = if row.gain.low > 0.0 && run.trained_on == 0 {
         "The whole interval lies above zero: the model got better at tasks it was not trained on."
+    } else if row.gain.low > 0.0 {
+        "The whole interval lies above zero: the model got better, evaluated on tasks it was also trained on; what it would do with others this does not say."
     } else if row.gain.high < 0.0 {
         "The whole interval lies below zero: the model got worse."
     } else {
@@ -138,12 +154,12 @@ fn hero(out: &mut String, comparison: &Comparison) {
     let _ = write!(
         out,
         "<section class=\"hero\"><p class=\"leap\"><span class=\"from\">{}</span><span class=\"arrow\">→</span><span class=\"to\">{}</span>\
-         <span class=\"what\">{} on {} held-out tasks</span></p>\
+         <span class=\"what\">{} on {}</span></p>\
          <p class=\"claim\">{} points, 95% interval {} to {}. {verdict}</p>",
         percent(row.before.mean),
         percent(row.after.mean),
         html(&row.label),
-        comparison.tasks,
+        tasks(run, comparison.tasks),
         points(row.gain.mean),
         points(row.gain.low),
         points(row.gain.high)

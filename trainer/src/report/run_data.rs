@@ -30,7 +30,9 @@ pub struct RunData {
     pub evals: Vec<EvalRecord>,
     /// What the run warned of, and what was over.
     pub alarms: Vec<AlarmRecord>,
-    /// Samples of the held-out tasks at the first evaluation; empty where there was none.
+    /// Evaluated tasks that it was also trained on, as counted when it began. Where an older version began it: all, once one of them is seen in its training samples.
+    pub trained_on: usize,
+    /// Samples of the evaluation's tasks at the first evaluation; empty where there was none.
     pub before: Vec<Record>,
     /// Samples of the same tasks at the last evaluation; empty where there was no second one.
     pub after: Vec<Record>,
@@ -88,6 +90,10 @@ impl RunData {
         let phases = numbered(&samples, "phase-");
         let evaluations = numbered(&samples, "eval-");
         let of = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
+        let evals: Vec<EvalRecord> = lines(&folder.join("eval.jsonl"))?;
+        let first: Vec<Record> = of(phases.first())?;
+        let last: Vec<Record> = of(phases.last().filter(|_| phases.len() > 1))?;
+        let counted = crate::run::trained_on(folder).ok().flatten();
         Ok(Self {
             name: tail(&full(folder), 1),
             folder: folder.to_owned(),
@@ -95,12 +101,13 @@ impl RunData {
             config_text,
             steps: lines(&folder.join("metrics.jsonl"))?,
             timings: lines(&folder.join("timings.jsonl"))?,
-            evals: lines(&folder.join("eval.jsonl"))?,
+            trained_on: counted.unwrap_or_else(|| seen(&evals, first.iter().chain(&last))),
+            evals,
             alarms: lines(&folder.join("alarms.jsonl"))?,
             before: of(evaluations.first())?,
             after: of(evaluations.last().filter(|_| evaluations.len() > 1))?,
-            first: of(phases.first())?,
-            last: of(phases.last().filter(|_| phases.len() > 1))?,
+            first,
+            last,
         })
     }
 
@@ -120,6 +127,17 @@ impl RunData {
                 })
             })
             .collect()
+    }
+}
+
+/// Evaluated tasks, where training samples are of the same: then a file without splits served for both.
+fn seen<'a>(evals: &[EvalRecord], mut samples: impl Iterator<Item = &'a Record>) -> usize {
+    let Some(last) = evals.last() else { return 0 };
+    let evaluated = |record: &Record| last.tasks.contains_key(&record.sample.task);
+    if samples.any(evaluated) {
+        last.tasks.len()
+    } else {
+        0
     }
 }
 

@@ -20,7 +20,7 @@ const LONGEST: usize = 4000;
 pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
     let (about, sides) = if !run.before.is_empty() && !run.after.is_empty() {
         (
-            "Held-out tasks, and what the model answered before and after training.",
+            "Tasks of the evaluation, and what the model answered before and after training.",
             [("before", &run.before), ("after", &run.after)],
         )
     } else if !run.first.is_empty() {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use crate::eval::{self, Reading, Record};
 use crate::passk::{self, Counts, Estimate};
+use crate::run::record::EvalRecord;
 
 use super::escape::{csv, html};
 use super::run_data::RunData;
@@ -17,7 +18,7 @@ const SEED: u64 = 0;
 pub struct Row {
     /// `Pass@1`, `Pass@8, any form`, …
     pub label: String,
-    /// Over the held-out tasks, before training.
+    /// Over the evaluated tasks, before training.
     pub before: Estimate,
     /// Over the same tasks after it.
     pub after: Estimate,
@@ -30,7 +31,7 @@ pub struct Row {
 pub struct Comparison {
     /// One a Pass@k and reading.
     pub rows: Vec<Row>,
-    /// Held-out tasks.
+    /// Evaluated tasks.
     pub tasks: usize,
     /// Samples a task.
     pub samples: usize,
@@ -48,15 +49,15 @@ impl Comparison {
     /// Of the samples before and after, else of the first and the last evaluation during training. `None` where there are no two.
     pub fn of(run: &RunData) -> Option<Self> {
         if !run.before.is_empty() && !run.after.is_empty() {
-            return Some(Self::of_records(&run.before, &run.after));
+            let ks = run.evals.last().map(asked);
+            return Some(Self::of_records(&run.before, &run.after, ks));
         }
         let (first, last) = (run.evals.first()?, run.evals.last()?);
         if run.evals.len() < 2 {
             return None;
         }
-        let ks: Vec<usize> = last.pass_at.keys().copied().collect();
         Some(Self {
-            rows: rows(&ks, "", &first.tasks, &last.tasks),
+            rows: rows(&asked(last), "", &first.tasks, &last.tasks),
             tasks: last.tasks.len(),
             samples: last.samples,
             tokens: (first.length_mean, last.length_mean),
@@ -65,8 +66,8 @@ impl Comparison {
         })
     }
 
-    /// Of two sets of samples of the same tasks.
-    pub fn of_records(before: &[Record], after: &[Record]) -> Self {
+    /// Of two sets of samples of the same tasks: Pass@k for each of `ks`, and else for 1 and the samples of a task.
+    pub fn of_records(before: &[Record], after: &[Record], ks: Option<Vec<usize>>) -> Self {
         let counts =
             |records, reading| -> ByTask { eval::counts(records, reading).into_iter().collect() };
         let samples = after
@@ -74,11 +75,10 @@ impl Comparison {
             .map(|record| record.sample.sample + 1)
             .max()
             .unwrap_or(0);
-        let ks: Vec<usize> = if samples > 1 {
-            vec![1, samples]
-        } else {
-            vec![1]
-        };
+        let ks = ks.unwrap_or_else(|| match samples {
+            0 | 1 => vec![1],
+            several => vec![1, several],
+        });
         let strict = (
             counts(before, Reading::Strict),
             counts(after, Reading::Strict),
@@ -170,6 +170,11 @@ impl Comparison {
         }
         out
     }
+}
+
+/// The k of each Pass@k that an evaluation has.
+fn asked(evaluation: &EvalRecord) -> Vec<usize> {
+    evaluation.pass_at.keys().copied().collect()
 }
 
 /// One row a k for which both sides have samples.

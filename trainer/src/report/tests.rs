@@ -93,6 +93,7 @@ fn step(step: usize) -> StepRecord {
             ..GroupCounts::default()
         },
         dropped: 0,
+        drawn_reward: None,
         terms: BTreeMap::new(),
         algo: Metrics {
             judged: 128,
@@ -274,6 +275,59 @@ fn without_sample_files_the_evaluations_of_the_run_are_compared() {
         (0.125, 0.5)
     );
     assert_eq!(comparison.rows.len(), 2);
+}
+
+#[test]
+fn a_page_calls_no_task_held_out_that_was_trained_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    run_folder(root);
+    let page =
+        || fs::read_to_string(write(&[RunData::read(root).unwrap()], root).unwrap()).unwrap();
+    let held_out = [
+        "24 held-out tasks",
+        "Held-out Pass@1",
+        "it was not trained on",
+    ];
+    assert!(held_out.iter().all(|words| page().contains(words)));
+    // As an older version left it, of a file without splits.
+    lines(&root.join("samples/phase-0.jsonl"), &records(1)[..8]);
+    let text = page();
+    assert!(
+        text.contains("24 tasks that it was also trained on")
+            && text.contains("evaluated on tasks it was also trained on")
+            && !held_out.iter().any(|words| text.contains(words))
+    );
+    let note = serde_json::json!({"version": 1, "data_dir": null, "train": 9, "eval": 24, "digest": "", "trained_on": 3});
+    fs::write(root.join("data.json"), note.to_string()).unwrap();
+    let text = page();
+    assert!(
+        text.contains("24 tasks, 3 of which it was also trained on")
+            && !held_out.iter().any(|words| text.contains(words))
+    );
+}
+
+#[test]
+fn the_table_has_each_pass_at_k_that_the_evaluation_has() {
+    let folder = tempfile::tempdir().unwrap();
+    run_folder(folder.path());
+    let evaluations = [(0, records(1)), (10, records(4))].map(|(step, records)| {
+        let mut evaluation = evaluation(step, &records);
+        let estimate = evaluation.pass_at[&4];
+        evaluation.pass_at = [1, 2].map(|k| (k, estimate)).into();
+        evaluation
+    });
+    lines(&folder.path().join("eval.jsonl"), &evaluations);
+    let comparison = Comparison::of(&RunData::read(folder.path()).unwrap()).unwrap();
+    let labels: Vec<&str> = comparison
+        .rows
+        .iter()
+        .map(|row| row.label.as_str())
+        .collect();
+    assert_eq!(
+        labels,
+        ["Pass@1", "Pass@2", "Pass@1, any form", "Pass@2, any form"]
+    );
 }
 
 #[test]

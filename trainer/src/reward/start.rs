@@ -2,18 +2,23 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use datasets::{Dataset, Task};
+use tokio::time::timeout;
 use verifier_api::{ClientError, GraderInfo, GraderState, Verdict};
 
 use super::{Ask, Judged, RewardClient, RewardError, status};
+use crate::stderr::say;
 
 /// A verifier that was started a moment before may not listen yet, and what stands before it may not have found it.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long it is waited for without a word.
+const SILENCE: Duration = Duration::from_secs(1);
 /// Tasks of a kind that are tried before it counts as one that the verifier cannot judge.
 const PROBES: usize = 8;
 
@@ -107,7 +112,15 @@ impl RewardClient {
 
     async fn reach(&self) -> Result<Vec<GraderInfo>, RewardError> {
         let client = &self.inner.client;
-        match patiently(|| client.ready()).await {
+        let mut asked = pin!(patiently(|| client.ready()));
+        let answer = match timeout(SILENCE, &mut asked).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                say(&format!("waiting for the verifier at {}", self.url()));
+                asked.await
+            }
+        };
+        match answer {
             Ok(readiness) => Ok(readiness.graders),
             Err(error) => Err(self.refused(error)),
         }

@@ -30,13 +30,15 @@ pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!("step-{step}"))
 }
 
-/// Writes a checkpoint, whole or not at all, and points `last` at it. The engine's thread does the writing; this one waits.
+/// Writes a checkpoint, whole or not at all, and points `last` at it. The engine's thread does the writing; this one waits. Whatever the power does, a
+/// checkpoint that is there has the lines of its updates in the logs.
 pub(super) fn save(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
     if !folder.join(MARK).is_file() {
         let aside = run.checkpoints().join(format!(".step-{step}.partial"));
         clear_partial(run)?;
         let written = write(&aside, policy, step)
+            .and_then(|()| run.sync())
             // What has lost its mark is no checkpoint, and in the way of one.
             .and_then(|()| clear(&folder))
             .and_then(|()| {
@@ -47,9 +49,9 @@ pub(super) fn save(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<
             let _ = clear(&aside);
         }
         written?;
-        run.sync()?;
+        sync(&run.checkpoints())?;
     }
-    link(run, "last", step)
+    mark_last(run, step)
 }
 
 fn write(aside: &Path, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
@@ -59,9 +61,14 @@ fn write(aside: &Path, policy: &dyn Policy, step: usize) -> Result<(), TrainErro
         .map_err(|error| TrainError::io(aside, error.into()))?;
     write_aside(&aside.join(MARK), &mark)?;
     // The names in the folder must be on the disk before the folder has its own.
-    File::open(aside)
+    sync(aside)
+}
+
+/// Makes sure that the names in a folder survive a loss of power.
+fn sync(folder: &Path) -> Result<(), TrainError> {
+    File::open(folder)
         .and_then(|folder| folder.sync_all())
-        .map_err(|source| TrainError::io(aside, source))
+        .map_err(|source| TrainError::io(folder, source))
 }
 
 /// Steps of the whole checkpoints, in order.
@@ -115,6 +122,11 @@ pub(super) fn unusable(folder: &Path, error: EngineError) -> TrainError {
         },
         other => other.into(),
     }
+}
+
+/// Points `last` at a checkpoint.
+pub(super) fn mark_last(run: &RunFolder, step: usize) -> Result<(), TrainError> {
+    link(run, "last", step)
 }
 
 /// Points `best` at a checkpoint.

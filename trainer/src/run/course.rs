@@ -8,9 +8,11 @@ use super::cut::Cut;
 use super::draw::Drawn;
 use super::evaluation::best;
 use super::learning_rate::learning_rate;
+use super::paths::in_full;
 use super::record::{EvalRecord, StepRecord, StepTimings};
 use super::update::{self, Place, Recipe};
 use super::{Ended, Job, Log, TrainError, checkpoint, cut, store};
+use crate::config;
 use crate::data::{Asking, Phase, Schedule};
 use crate::eval;
 use crate::rollout::{Drawing, SampledGroup};
@@ -43,20 +45,34 @@ impl Run {
         let schedule = Schedule::new(&job.config, things);
         let step = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
         let cuts = cut::cuts(&job.folder, step)?;
+        let logged = cut::logged(&job.folder)?;
+        let every = checkpoint_every(&job);
+        // The line of the update comes before its checkpoint.
+        if step == 0 && every > 0 && logged > every {
+            return Err(TrainError::NoCheckpoint {
+                path: job.folder.checkpoints(),
+                updates: logged,
+            });
+        }
         if job.lessons.is_none() {
             store::goes_on(&job.folder, &schedule, step, &job.prompts.train)?;
         }
         if step > 0 {
             checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
         }
-        job.folder.save_config(&job.config.to_toml())?;
         cuts.iter().try_for_each(Cut::make)?;
+        job.folder.save_config(&job.config.to_toml())?;
         store::cut_back_dumps(&job.folder, schedule.phases_begun(step), step);
         if step > 0 {
+            // A process may have been killed between the two.
+            checkpoint::mark_last(&job.folder, step)?;
             job.journal.progress.say(&format!(
                 "continuing after update {step} of {}",
                 schedule.updates()
             ));
+        }
+        if let Some(lost) = made_anew(step, logged) {
+            job.journal.progress.say(&lost);
         }
         job.journal
             .take_up(&job.folder, &job.config, &schedule, step)?;
@@ -146,18 +162,16 @@ impl Run {
         } else {
             drawn.of_update(phase, number)
         };
+        let fresh = number == drawn.from;
         let place = Place {
             step: self.step + 1,
             phase: phase.index,
             update: number,
             phase_updates: phase.updates.len(),
             epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
-            fresh: number == drawn.from,
-            dropped: if number == drawn.from {
-                drawn.dropped
-            } else {
-                0
-            },
+            fresh,
+            dropped: if fresh { drawn.dropped } else { 0 },
+            drawn_reward: drawn.reward.filter(|_| fresh),
         };
         self.job.journal.progress.updating(place);
         let policy = self.job.policy.clone();
@@ -175,6 +189,10 @@ impl Run {
         };
         self.step += 1;
         self.note(&record, &report, groups, &mut timings)?;
+        if self.step == self.saved + 1 {
+            // Only now is it known that the weights of the newest checkpoint can be trained further, so that those before it are done without.
+            self.prune()?;
+        }
         let every = self.job.config.run.checkpoint_every;
         if every > 0 && self.step.is_multiple_of(every) {
             self.checkpoint()?;
@@ -214,21 +232,72 @@ impl Run {
         let (folder, policy) = (&self.job.folder, self.job.policy.as_ref());
         tokio::task::block_in_place(|| checkpoint::save(folder, policy, self.step))?;
         self.saved = self.step;
-        let kept = checkpoint::prune(
-            folder,
-            self.job.config.run.keep,
-            self.best.map(|(step, _)| step),
-        )?;
-        let under_way = self.schedule.phase_of(self.step);
-        store::prune(folder, &self.schedule, &kept, under_way);
         Ok(())
     }
 
-    /// Leaves of the samples on disk those that a checkpoint needs, once there are no more updates.
+    /// Leaves the checkpoints that are to be kept, and the samples that the run would go on with from one of them.
+    fn prune(&self) -> Result<(), TrainError> {
+        self.leave(self.schedule.phase_of(self.step))
+    }
+
+    /// As [`Run::prune`], once there are no more updates.
     pub(super) fn tidy(&self) -> Result<(), TrainError> {
-        let kept = checkpoint::steps(&self.job.folder)?;
-        store::prune(&self.job.folder, &self.schedule, &kept, usize::MAX);
+        self.leave(usize::MAX)
+    }
+
+    /// Of the samples, those of the phases from `first` on stay whatever is kept.
+    fn leave(&self, first: usize) -> Result<(), TrainError> {
+        let (folder, run) = (&self.job.folder, &self.job.config.run);
+        let best = self.best.map(|(step, _)| step);
+        let kept = checkpoint::prune(folder, run.keep, best)?;
+        store::prune(folder, &self.schedule, &kept, first);
         Ok(())
+    }
+
+    /// That the weights as they are, after the updates done, compute numbers that are not finite. Those of an earlier checkpoint did not.
+    pub(super) fn diverged(&self, what: &str) -> TrainError {
+        let lr = self.job.config.optimiser.lr;
+        let steps = checkpoint::steps(&self.job.folder).unwrap_or_default();
+        let before = steps.into_iter().rfind(|step| *step < self.step);
+        let remedy = match before {
+            Some(step) => format!(
+                "Start another run from a checkpoint of before, with a learning rate below {lr:e}: `--set model.path={} --set optimiser.lr=…`",
+                in_full(&checkpoint::folder_of(&self.job.folder, step)).display()
+            ),
+            None if self.step > 0 => format!(
+                "There is no checkpoint of before; start another run with a learning rate below {lr:e}: `--set optimiser.lr=…`"
+            ),
+            None => {
+                "Training has changed nothing yet: look for a broken file of the model".to_owned()
+            }
+        };
+        TrainError::Diverged {
+            step: self.step,
+            what: what.to_owned(),
+            remedy,
+        }
+    }
+}
+
+/// `run.checkpoint_every` as it was when the updates in the logs were made: it may change where a run is continued.
+fn checkpoint_every(job: &Job) -> usize {
+    let begun = std::fs::read_to_string(job.folder.config())
+        .ok()
+        .and_then(|text| config::parse("config.toml", &text, &[]).ok());
+    begun.as_ref().unwrap_or(&job.config).run.checkpoint_every
+}
+
+/// What is said of updates whose lines are cut off: all those in the logs beyond the checkpoint.
+fn made_anew(step: usize, logged: usize) -> Option<String> {
+    match logged.checked_sub(step)? {
+        0 => None,
+        1 => Some(format!(
+            "update {logged} is made anew: no checkpoint has it"
+        )),
+        _ => Some(format!(
+            "updates {} to {logged} are made anew: no checkpoint has them",
+            step + 1
+        )),
     }
 }
 
@@ -238,4 +307,18 @@ fn tokens(groups: &[SampledGroup]) -> usize {
         .flat_map(|group| &group.samples)
         .map(|sample| sample.tokens.len())
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_that_no_checkpoint_has_are_named() {
+        assert_eq!(made_anew(4, 4), None);
+        let said = made_anew(4, 5).unwrap();
+        assert_eq!(said, "update 5 is made anew: no checkpoint has it");
+        let said = made_anew(0, 3).unwrap();
+        assert_eq!(said, "updates 1 to 3 are made anew: no checkpoint has them");
+    }
 }

@@ -46,6 +46,11 @@ pub(super) fn cuts(folder: &RunFolder, step: usize) -> Result<Vec<Cut>, TrainErr
     Ok(cuts)
 }
 
+/// Updates with a whole line in the metrics, damaged or not.
+pub(super) fn logged(folder: &RunFolder) -> Result<usize, TrainError> {
+    Ok(whole_lines(&content(&folder.log(Log::Metrics))?).count())
+}
+
 /// The steps of the lines that stood in a log after `step` updates, and their bytes. What follows is not looked at, since none of it stays.
 fn up_to(
     log: Log,

@@ -1,7 +1,8 @@
-//! Which data a run is on, kept in its folder as `data.json`: where its data sets lie, and what its tasks were when it began.
+//! What a run is on, kept in its folder as `data.json`: where its data sets lie, what its tasks and its model were when it began, and which device computed.
 //!
 //! What is compared is the tasks as they were read and a prompt template's file, not prompts as the model sees them: some chat templates write the date into those.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use blake3::Hasher;
@@ -29,6 +30,15 @@ pub(super) struct DataNote {
     eval: usize,
     /// Of all tasks: ids, questions, and what decides; and of the template's file.
     digest: String,
+    /// Tasks held out that are to be trained on all the same, by their ids or questions. `None`, as of what follows, where an older version wrote the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trained_on: Option<usize>,
+    /// Of the model's files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// What computed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
 }
 
 /// The folder of data sets that a run was given; `None` where it was given none, or an older version began it.
@@ -38,6 +48,20 @@ pub(super) struct DataNote {
 pub fn data_dir_of(run: &Path) -> Result<Option<PathBuf>, TrainError> {
     let note = read(&run.join(NAME))?;
     Ok(note.and_then(|note| note.data_dir).map(PathBuf::from))
+}
+
+/// How many of the evaluation's tasks a run is trained on too; `None` where an older version began it.
+///
+/// # Errors
+/// As [`data_dir_of`].
+pub fn trained_on(run: &Path) -> Result<Option<usize>, TrainError> {
+    let note = read(&run.join(NAME))?;
+    Ok(note.and_then(|note| note.trained_on))
+}
+
+/// Whether a file is such a note.
+pub(super) fn is_note(path: &Path) -> bool {
+    path.ends_with(NAME) && matches!(read(path), Ok(Some(_)))
 }
 
 impl DataNote {
@@ -64,7 +88,21 @@ impl DataNote {
             train: dataset.train.len(),
             eval: dataset.eval.len(),
             digest: hasher.finalize().to_string(),
+            trained_on: Some(in_both(dataset)),
+            model: None,
+            device: None,
         })
+    }
+
+    /// With the digest of the model's files, and the device, as the engine names it.
+    pub(super) fn with(self, model: String, device: &str) -> Self {
+        // What follows the name may be set anew: threads and numbers.
+        let name = device.rsplit_once(" (").map_or(device, |(name, _)| name);
+        Self {
+            model: Some(model),
+            device: Some(name.to_owned()),
+            ..self
+        }
     }
 
     /// Makes sure that a run goes on with the tasks that it began with. One that an older version began goes on with those that are there.
@@ -76,6 +114,29 @@ impl DataNote {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Makes sure that a run goes on with the model that it began with. `path` names it.
+    pub(super) fn check_model(&self, run: &Path, path: &Path) -> Result<(), TrainError> {
+        match read(&run.join(NAME))?.and_then(|begun| begun.model) {
+            Some(begun) if self.model.as_ref() != Some(&begun) => {
+                Err(TrainError::OtherModel(path.to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is to be said where a run goes on on another device than the one that it was on.
+    pub(super) fn moved(&self, run: &Path) -> Result<Option<String>, TrainError> {
+        let before = read(&run.join(NAME))?.and_then(|begun| begun.device);
+        let (Some(before), Some(now)) = (before, &self.device) else {
+            return Ok(None);
+        };
+        Ok((before != *now).then(|| {
+            format!(
+                "the run was computed on {before} so far, and goes on on {now}, which rounds otherwise, so it will not end as one that was never stopped; --device names another"
+            )
+        }))
     }
 
     fn change_from(&self, begun: &Self) -> String {
@@ -114,6 +175,17 @@ fn read(path: &Path) -> Result<Option<DataNote>, TrainError> {
         )));
     }
     Ok(Some(note))
+}
+
+/// Tasks of the evaluation that are trained on too: every one, where a file divides its records into no splits.
+fn in_both(dataset: &Dataset) -> usize {
+    let ids: HashSet<&str> = dataset.train.iter().map(|task| task.id.as_str()).collect();
+    let asked: HashSet<String> = datasets::overlap(dataset)
+        .into_iter()
+        .map(|(_, eval)| eval)
+        .collect();
+    let trained_on = |task: &&Task| ids.contains(task.id.as_str()) || asked.contains(&task.id);
+    dataset.eval.iter().filter(trained_on).count()
 }
 
 /// A task, in arrays, whose order is their own.

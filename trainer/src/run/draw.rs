@@ -7,6 +7,7 @@ use engine::Group;
 use super::course::Run;
 use super::masked::Masked;
 use super::record::counts;
+use super::update::Recipe;
 use super::{TrainError, padding, store};
 use crate::config::BehaviourLogprob;
 use crate::data::{Phase, Slot};
@@ -22,6 +23,8 @@ pub(super) struct Drawn {
     pub(super) groups: Vec<SampledGroup>,
     /// Groups that were drawn besides and given up, since they were all right or all wrong, or had no verdict.
     pub(super) dropped: usize,
+    /// As in [`StepRecord::drawn_reward`](super::record::StepRecord::drawn_reward).
+    pub(super) reward: Option<f64>,
     /// Seconds of drawing.
     pub(super) inference: Duration,
     /// Seconds of judging beyond the drawing.
@@ -90,6 +93,7 @@ impl Run {
                 from: 0,
                 groups,
                 dropped: 0,
+                reward: None,
                 inference: Duration::ZERO,
                 verify: Duration::ZERO,
             }));
@@ -116,14 +120,18 @@ impl Run {
         let Some(rollout) = self.collect(phase, &slots, &mut masked).await? else {
             return Ok(None);
         };
+        let recipe = Recipe::of(&self.job.config);
+        let rounds = self.job.config.algorithm.dynamic_sampling;
+        let mut rewards = recipe.rewards(&rollout.groups);
         let mut drawn = Drawn {
             from,
             groups: rollout.groups,
             dropped: 0,
+            reward: None,
             inference: rollout.inference,
             verify: rollout.verify,
         };
-        for round in 0..self.job.config.algorithm.dynamic_sampling {
+        for round in 0..rounds {
             let idle: Vec<usize> = (0..drawn.groups.len())
                 .filter(|at| says_nothing(&drawn.groups[*at]))
                 .collect();
@@ -137,10 +145,14 @@ impl Run {
             drawn.inference += more.inference;
             drawn.verify += more.verify;
             drawn.dropped += more.groups.len();
+            rewards.extend(recipe.rewards(&more.groups));
             let better = more.groups.into_iter().filter(|group| !says_nothing(group));
             for (at, group) in idle.into_iter().zip(better) {
                 drawn.groups[at] = group;
             }
+        }
+        if rounds > 0 && !rewards.is_empty() {
+            drawn.reward = Some(rewards.iter().sum::<f64>() / rewards.len() as f64);
         }
         if self.job.config.algorithm.sum_padding {
             let policy = self.job.policy.as_ref();

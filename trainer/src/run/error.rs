@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use engine::EngineError;
 
 use super::plan::TooLarge;
-use crate::config::ConfigError;
+use crate::config::{Config, ConfigError};
 use crate::data::DataError;
 use crate::reward::RewardError;
 use crate::rollout::RolloutError;
@@ -32,13 +32,25 @@ pub enum TrainError {
     /// A phase gave nothing.
     #[error(transparent)]
     Rollout(RolloutError),
+    /// The policy's numbers are no longer finite.
+    #[error(
+        "after {step} updates, {what}. With --resume, the run would compute the same and end here again. {remedy}"
+    )]
+    Diverged {
+        /// Updates done.
+        step: usize,
+        /// What is not finite.
+        what: String,
+        /// Which run to start instead.
+        remedy: String,
+    },
     /// The model is not on this machine.
     #[error(
         "the model {0} is not on this machine: fetch it with `rapid fetch model:{0}`, or give a GGUF file or a Hugging Face folder as `model.path`"
     )]
     NoModel(String),
     /// Too many samples without a verdict.
-    #[error("{masked} of the {all} samples of {whose} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Mend the verifier, then continue", .limit * 100.0)]
+    #[error("{masked} of the {all} samples of {whose} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Mend the verifier, then continue", percent(*.limit))]
     Masked {
         /// The phase, as the terminal numbers it, or the evaluation.
         whose: String,
@@ -119,6 +131,16 @@ pub enum TrainError {
         /// Lines that are there.
         lines: usize,
     },
+    /// Updates are logged that no checkpoint has, though one was made of them.
+    #[error(
+        "{path} has no checkpoint, but {updates} updates are in the logs, and checkpoints were made of them. Restore that folder; to train from the first update again, delete metrics.jsonl beside it"
+    )]
+    NoCheckpoint {
+        /// The folder of checkpoints.
+        path: PathBuf,
+        /// Updates with a line in the metrics.
+        updates: usize,
+    },
     /// A checkpoint is not what it should be.
     #[error("{path}: {reason}; delete that folder to continue from the checkpoint before it")]
     Checkpoint {
@@ -142,9 +164,14 @@ pub enum TrainError {
         /// What is different.
         change: String,
     },
+    /// The model is not what it was.
+    #[error(
+        "the files of the model {0} are not those that the run began with. Restore the model as it was, or start a new run"
+    )]
+    OtherModel(PathBuf),
     /// What a run's folder says of its data cannot be used.
     #[error(
-        "{path} {reason}; delete that file to continue with the tasks as they are now, and with --data-dir where the run began with it"
+        "{path} {reason}; delete that file to continue with tasks and model as they are now, and with --data-dir where the run began with it"
     )]
     DataNote {
         /// The file.
@@ -167,6 +194,35 @@ impl TrainError {
         }
     }
 
+    /// That the file of a recipe's teacher cannot be read.
+    #[must_use]
+    pub fn unread_teacher(config: &Config, path: &Path, error: &io::Error) -> Self {
+        Self::Teacher {
+            path: path.to_owned(),
+            reason: format!(
+                "it cannot be read ({error}); write it with `rapid generate --model TEACHER --dataset {} --split train -n 5 --temperature 0.7 --out {}`, \
+                 with this recipe's template and limit of tokens (--template, --max-tokens), or give another as `data.teacher`",
+                config.data.dataset,
+                path.display()
+            ),
+        }
+    }
+
+    /// What is not finite, where that is what ended a run.
+    pub(super) fn not_finite(&self) -> Option<&str> {
+        match self {
+            Self::Engine(EngineError::Numeric(what))
+            | Self::Rollout(RolloutError::Engine(EngineError::Numeric(what))) => Some(what),
+            _ => None,
+        }
+    }
+
+    /// Whether `--resume` goes on with the run as it is.
+    #[must_use]
+    pub fn can_go_on(&self) -> bool {
+        !self.is_refusal() && !matches!(self, Self::Diverged { .. })
+    }
+
     /// Whether a start was refused: the run, where there is one, is as it was, and does not go on before what the error says is done.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
@@ -178,13 +234,20 @@ impl TrainError {
                 | Self::Locked(_)
                 | Self::Line { .. }
                 | Self::Gap { .. }
+                | Self::NoCheckpoint { .. }
                 | Self::Checkpoint { .. }
                 | Self::Samples(_)
                 | Self::OtherTasks { .. }
+                | Self::OtherModel(_)
                 | Self::DataNote { .. }
                 | Self::Teacher { .. }
         )
     }
+}
+
+/// A share in percent, as it was written: 0.07 times 100 is 7.000000000000001.
+pub(super) fn percent(share: f64) -> f64 {
+    (share * 1e6).round() / 1e4
 }
 
 fn advice(error: &io::Error) -> &'static str {
@@ -194,5 +257,16 @@ fn advice(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::PermissionDenied => ". Give a folder that may be written, with --out",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_share_is_told_as_it_was_written() {
+        let told = [0.07, 0.1, 0.29, 0.005, 1.0, 0.0].map(|share| percent(share).to_string());
+        assert_eq!(told, ["7", "10", "29", "0.5", "100", "0"]);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::TrainError;
+use super::{TrainError, data_note};
 
 /// An open run folder. While it is open no other process can open it; the system lets go of the lock however the process ends.
 #[derive(Debug)]
@@ -58,8 +58,13 @@ impl Log {
     }
 }
 
-/// What may be in a folder before a run begins: a start that was cut off leaves the first two, `rapid quickstart` begins with the last.
-const BEFOREHAND: [&str; 3] = [".lock", "config.toml.partial", "verifier.log"];
+/// What may be in a folder before a run begins: a start that was cut off leaves the first three and a note of its data, `rapid quickstart` begins with the last.
+const BEFOREHAND: [&str; 4] = [
+    ".lock",
+    "config.toml.partial",
+    "data.json.partial",
+    "verifier.log",
+];
 
 fn phase_name(phase: usize, from: usize) -> String {
     match from {
@@ -98,12 +103,18 @@ impl RunFolder {
     /// # Errors
     /// [`TrainError::Exists`] where a run is there already, [`TrainError::Locked`], [`TrainError::Io`].
     pub fn create(root: &Path, config: &str) -> Result<Self, TrainError> {
+        let folder = Self::claim(root)?;
+        folder.save_config(config)?;
+        Ok(folder)
+    }
+
+    /// Makes the folder of a new run, which is none before its configuration is saved.
+    pub(super) fn claim(root: &Path) -> Result<Self, TrainError> {
         let folder = Self::lock(root)?;
         if folder.config().exists() {
             return Err(TrainError::Exists(root.to_owned()));
         }
         folder.make_rooms()?;
-        write_aside(&folder.config(), config.as_bytes())?;
         Ok(folder)
     }
 
@@ -202,7 +213,7 @@ impl RunFolder {
         self.root.join("tensorboard")
     }
 
-    /// Replaces the saved configuration.
+    /// Saves the resolved configuration, in place of an older one.
     pub(super) fn save_config(&self, config: &str) -> Result<(), TrainError> {
         write_aside(&self.config(), config.as_bytes())
     }
@@ -257,7 +268,8 @@ impl RunFolder {
 fn stranger(root: &Path) -> Result<Option<String>, TrainError> {
     let entries = std::fs::read_dir(root).map_err(|source| TrainError::io(root, source))?;
     let strange = |entry: &DirEntry| {
-        let known = BEFOREHAND.iter().any(|name| entry.file_name() == *name);
+        let known = BEFOREHAND.iter().any(|name| entry.file_name() == *name)
+            || data_note::is_note(&entry.path());
         let empty = std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
         !known && !empty
     };

@@ -7,10 +7,11 @@ use datasets::fetch::{self, Kind};
 use engine::Engine;
 
 use super::data_note::{DataNote, data_dir_of};
+use super::model_digest::digest;
 use super::paths::{in_full, settle};
-use super::plan::Taken;
+use super::plan::{Room, Taken};
 use super::teacher::Given;
-use super::{Job, Journal, Progress, RunFolder, Summary, TrainError, train};
+use super::{Job, Journal, Progress, RunFolder, Summary, TrainError, padding, train};
 use crate::config::{self, Config, ConfigError, Factor};
 use crate::data::{self, Prompts};
 use crate::policy::Policy;
@@ -65,10 +66,18 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
 /// The model's file or folder on this machine.
 ///
 /// # Errors
-/// [`TrainError::NoModel`] where a named model is not in the cache folder.
+/// [`TrainError::NoModel`] where a named model is not in the cache folder, [`TrainError::Config`] where nothing is at the path.
 pub fn locate_model(model: &config::Model) -> Result<PathBuf, TrainError> {
     match (&model.path, &model.name) {
-        (Some(path), _) => Ok(path.clone()),
+        (Some(path), _) if path.exists() => Ok(path.clone()),
+        (Some(path), _) => Err(ConfigError::Value {
+            key: "model.path".into(),
+            reason: format!(
+                "there is no file or folder {}; give a GGUF file, or a folder with config.json, tokenizer.json and safetensors",
+                path.display()
+            ),
+        }
+        .into()),
         (None, Some(name)) => fetch::locate(Kind::Model, name)
             .map(|folder| weights(&folder))
             .ok_or_else(|| TrainError::NoModel(name.clone())),
@@ -141,6 +150,14 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
     let open = || tokio::task::block_in_place(|| Engine::open(&model, options.clone()));
     let engine = open()?;
     progress.say(&describe(&model, &engine));
+    let read = tokio::task::block_in_place(|| digest(&model))?;
+    let note = note.with(read, &engine.info().device);
+    if let Target::Resume(root) = &target {
+        note.check_model(root, &model)?;
+        if let Some(moved) = note.moved(root)? {
+            progress.say(&format!("warning: {moved}"));
+        }
+    }
     let reference: Option<Arc<dyn Policy>> = match (config.algorithm.kl > 0.0, engine.base()) {
         (false, _) => None,
         (true, Some(base)) => {
@@ -154,10 +171,14 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
         }
     };
     let policy: Arc<dyn Policy> = Arc::new(engine);
+    if config.algorithm.sum_padding {
+        padding::token(policy.as_ref())?;
+    }
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
-    if let Some(gpu) = config.engine_options()?.device.memory() {
-        // What does not fit is better known now than after the first phase.
-        Taken::new(&config, &engine::load::config(&model)?, &prompts)?.fits(Some(gpu))?;
+    // What does not fit is better known now than after the first phase.
+    let taken = Taken::new(&config, &engine::load::config(&model)?, &prompts)?;
+    if let Some(large) = taken.fits(Room::of(config.engine_options()?.device))? {
+        progress.say(&format!("warning: {large}"));
     }
     for warning in warnings(&config, &prompts) {
         progress.say(&format!("warning: {warning}"));
@@ -178,11 +199,15 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
     };
     // Whatever can be refused was: this is the first thing that is made.
     let folder = match &target {
-        Target::New(root) => RunFolder::create(root, &config.to_toml())?,
+        Target::New(root) => RunFolder::claim(root)?,
         Target::Resume(root) => RunFolder::open(root)?,
     };
     progress.say(&format!("run folder: {}", folder.root().display()));
     note.keep(&folder)?;
+    if let Target::New(_) = &target {
+        // What has its configuration is a run, which can be continued.
+        folder.save_config(&config.to_toml())?;
+    }
     let lessons = taught.map(|taught| taught.keep(&folder)).transpose()?;
     train(Job {
         config,
@@ -215,7 +240,7 @@ fn describe(model: &Path, engine: &Engine) -> String {
 
 /// What a person should know before it costs hours.
 fn warnings(config: &Config, prompts: &Prompts) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = config.idle();
     if config.algorithm.factor == Factor::One && config.algorithm.h > 1 {
         warnings.push(format!(
             "`algorithm.h` is {}, but the factor `one` does nothing against stale samples, so all updates of a phase but its first are biased; set `algorithm.h = 1`, or take another preset, such as rapid-paper",

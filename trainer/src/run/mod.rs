@@ -18,6 +18,7 @@ mod journal;
 mod launch;
 mod learning_rate;
 mod masked;
+mod model_digest;
 mod pace;
 mod padding;
 mod paths;
@@ -40,14 +41,14 @@ use crate::stop::Stop;
 
 pub use checkpoint::folder_of as checkpoint_folder;
 use course::Run;
-pub use data_note::data_dir_of;
+pub use data_note::{data_dir_of, trained_on};
 pub use error::TrainError;
 pub use folder::{Log, RunFolder, read_log};
 pub use journal::Journal;
 pub use launch::{Launch, Target, launch, locate_model, resume_config};
 pub use padding::Padding;
 pub use paths::in_full;
-pub use plan::{Plan, Taken, TooLarge};
+pub use plan::{Plan, Room, Taken, TooLarge};
 pub use progress::Progress;
 use record::EvalRecord;
 pub use repeats::Repeats;
@@ -102,11 +103,15 @@ pub struct Summary {
 /// Trains from where the folder stands to the last update.
 ///
 /// # Errors
-/// [`TrainError`]. The run can be continued from its last checkpoint, which is made at the last update done wherever that is still possible.
+/// [`TrainError`]. The run can be continued from its last checkpoint, which is made at the last update done wherever that is still possible. After
+/// [`TrainError::Diverged`] none is made: the run cannot be continued, and the checkpoints that it has are kept for another.
 pub async fn train(job: Job) -> Result<Summary, TrainError> {
     let mut run = Run::take_up(job)?;
     let ended = run.go().await;
     run.job.journal.progress.end();
+    if let Some(what) = ended.as_ref().err().and_then(TrainError::not_finite) {
+        return Err(run.diverged(what));
+    }
     // What led here is worth more to the user than a checkpoint that fails for the same reason.
     let saved = run.checkpoint();
     let ended = ended?;

@@ -3,6 +3,7 @@
 //! With `algorithm.sum_padding`, every completion is followed by end tokens up to the length of the longest of its phase, and ℓ, the update's terms and the divergences
 //! run over them too. The text that is judged, the lengths and the entropy that are logged stay those of the completion itself.
 
+use engine::EngineError;
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
@@ -19,6 +20,20 @@ pub struct Padding {
     pub logp: Vec<f32>,
 }
 
+/// What completions of a model are padded with.
+///
+/// # Errors
+/// Where it has no end token.
+pub(super) fn token(policy: &dyn Policy) -> Result<u32, TrainError> {
+    policy.stop_tokens().first().copied().ok_or_else(|| {
+        EngineError::Request(
+            "the model has no end-of-text token, which completions could be padded with; set `algorithm.sum_padding` to false"
+                .into(),
+        )
+        .into()
+    })
+}
+
 /// Pads each completion to the longest, and has `policy`, which drew them, score the padding.
 pub(super) fn pad(
     policy: &dyn Policy,
@@ -27,9 +42,7 @@ pub(super) fn pad(
 ) -> Result<(), TrainError> {
     let samples = groups.iter().flat_map(|group| &group.samples);
     let longest = samples.map(|sample| sample.tokens.len()).max().unwrap_or(0);
-    let Some(token) = policy.stop_tokens().first().copied() else {
-        return Ok(());
-    };
+    let token = token(policy)?;
     for sample in groups.iter_mut().flat_map(|group| &mut group.samples) {
         let places = longest - sample.tokens.len();
         sample.padding = (places > 0).then(|| Padding {

@@ -15,11 +15,19 @@ pub fn in_full(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.to_owned())
 }
 
+/// The model's file or folder itself, whatever link led to it: `checkpoints/last` is another one later. Where a model is not there yet, the path in full.
+fn itself(path: &Path) -> PathBuf {
+    match path.canonicalize() {
+        // A cache may keep a file under a name that does not say what it is.
+        Ok(target) if target.is_dir() || target.extension() == path.extension() => in_full(&target),
+        _ => in_full(path),
+    }
+}
+
 /// A configuration with all its paths in full, and with the day that chat templates are told. Names of models, data sets and templates stay.
 pub(super) fn settle(mut config: Config) -> Config {
-    for path in [&mut config.model.path, &mut config.data.teacher] {
-        *path = path.take().map(|path| in_full(&path));
-    }
+    config.model.path = config.model.path.map(|path| itself(&path));
+    config.data.teacher = config.data.teacher.map(|path| in_full(&path));
     let dataset = Path::new(&config.data.dataset);
     if dataset
         .extension()
@@ -62,6 +70,26 @@ mod tests {
         let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"gsm8k\"\ntemplate = \"plain\"\n";
         let named = config::parse("test", recipe, &[]).unwrap();
         assert_eq!(settle(named.clone()), named);
+    }
+
+    #[test]
+    fn a_model_behind_a_link_is_saved_under_its_own_path() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let link = |target: &str, name: &str| {
+            let link = home.join(name);
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            link
+        };
+        std::fs::create_dir(home.join("step-8")).unwrap();
+        std::fs::create_dir(home.join("v1.5")).unwrap();
+        std::fs::write(home.join("two.gguf"), "").unwrap();
+        std::fs::write(home.join("a1b2"), "").unwrap();
+        assert_eq!(itself(&link("step-8", "last")), home.join("step-8"));
+        assert_eq!(itself(&link("v1.5", "newest")), home.join("v1.5"));
+        assert_eq!(itself(&link("two.gguf", "m.gguf")), home.join("two.gguf"));
+        let cached = link("a1b2", "cached.gguf");
+        assert_eq!(itself(&cached), cached);
     }
 
     #[test]

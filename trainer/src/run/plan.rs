@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::config::ModelConfig;
-use engine::{Demand, Footprint};
+use engine::{Demand, Device, Footprint};
 
 use crate::config::{Config, ConfigError};
 use crate::data::{Prompt, Prompts, Schedule};
@@ -53,16 +53,52 @@ pub struct Taken {
     pub checkpoint: u64,
 }
 
-/// A run that does not fit into the GPU.
+/// The memory that a run has to fit into, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// A GPU's.
+    Gpu(u64),
+    /// The machine's, or that of the control group that the process is in.
+    Machine(u64),
+}
+
+impl Room {
+    /// Where a device computes; `None` where the system does not say.
+    #[must_use]
+    pub fn of(device: Device) -> Option<Self> {
+        match device.memory() {
+            Some(bytes) => Some(Self::Gpu(bytes)),
+            None => engine::memory::total().map(Self::Machine),
+        }
+    }
+
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Gpu(bytes) | Self::Machine(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = match self {
+            Self::Gpu(_) => "the GPU's",
+            Self::Machine(_) => "this machine's",
+        };
+        write!(f, "{whose} {}", gb(self.bytes()))
+    }
+}
+
+/// A run that does not fit, or may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the run takes up to {} of the GPU's {}: {} for weights, {} for gradient and moments, {} for keys and values, {} for kept activations and {} for one pass; \
+    "the run takes up to {} of {room}: {} for weights, {} for gradient and moments, {} for keys and values, {} for kept activations and {} for one pass; \
      lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])",
-    gb(.taken.peak()), gb(*.memory), gb(.taken.memory.weights + .taken.reference), gb(.taken.memory.optimiser), gb(.taken.memory.cache), gb(.taken.memory.kept), gb(.taken.memory.work)
+    gb(.taken.peak()), gb(.taken.memory.weights + .taken.reference), gb(.taken.memory.optimiser), gb(.taken.memory.cache), gb(.taken.memory.kept), gb(.taken.memory.work)
 )]
 pub struct TooLarge {
     taken: Taken,
-    memory: u64,
+    room: Room,
 }
 
 fn gb(bytes: u64) -> String {
@@ -119,23 +155,26 @@ impl Taken {
         })
     }
 
-    /// The most memory that the run takes at once.
+    /// About the most memory that the run takes at once.
     #[must_use]
     pub fn peak(&self) -> u64 {
         PROGRAM + self.memory.peak() + self.reference
     }
 
-    /// Whether the run fits into a GPU of so much memory.
+    /// Whether the run fits. A warning where it may not: a machine's memory is taken as it is touched, and completions may be shorter than the longest.
     ///
     /// # Errors
     /// What it takes and what to lower.
-    pub fn fits(&self, gpu: Option<u64>) -> Result<(), TooLarge> {
-        match gpu {
-            Some(memory) if self.peak() > memory => Err(TooLarge {
-                taken: *self,
-                memory,
-            }),
-            _ => Ok(()),
+    pub fn fits(&self, room: Option<Room>) -> Result<Option<TooLarge>, TooLarge> {
+        let Some(room) = room.filter(|room| self.peak() > room.bytes()) else {
+            return Ok(None);
+        };
+        let large = TooLarge { taken: *self, room };
+        let whatever_is_drawn =
+            PROGRAM + self.memory.weights + self.memory.optimiser + self.reference;
+        match room {
+            Room::Machine(bytes) if whatever_is_drawn <= bytes => Ok(Some(large)),
+            _ => Err(large),
         }
     }
 }
@@ -185,16 +224,26 @@ impl fmt::Display for Plan {
             count(self.tasks, "training task"),
             self.eval_tasks
         )?;
+        // The last phase, and in it the last update, may be shorter.
+        let up_to = |whole: usize| {
+            if whole > self.completions {
+                "up to "
+            } else {
+                ""
+            }
+        };
         writeln!(
             f,
-            "{} of {}",
+            "{} of {}{}",
             count(self.phases, "inference phase"),
+            up_to(self.phases * self.phase_completions),
             count(self.phase_completions, "completion")
         )?;
         writeln!(
             f,
-            "{} on {} each",
+            "{} on {}{} each",
             count(self.updates, "update"),
+            up_to(self.updates * self.update_completions),
             count(self.update_completions, "completion")
         )?;
         writeln!(
@@ -226,7 +275,7 @@ impl fmt::Display for Plan {
         let memory = model.memory;
         writeln!(
             f,
-            "memory: {} at most, {} of it for the {:.0} M weights, {} for gradient and moments, and {} for keys and values or, in their place, kept activations",
+            "memory: about {}, {} of it for the {:.0} M weights, {} for gradient and moments, and {} for keys and values or, in their place, kept activations",
             gb(model.peak()),
             gb(memory.weights + model.reference),
             model.parameters as f64 / 1e6,

@@ -32,6 +32,10 @@ pub struct StepRecord {
     /// Groups that were drawn besides in this phase and given up, since they were all right or all wrong, or had no verdict; with the phase's first update.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: usize,
+    /// Mean reward of all completions that were drawn in this phase, those of groups that were given up included, which `reward` and `pass_at` leave out; with the phase's
+    /// first update, where groups are drawn anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn_reward: Option<f64>,
     /// Rewards, loss, staleness, effective sample size.
     #[serde(flatten)]
     pub algo: Metrics,

@@ -26,6 +26,8 @@ struct StoredPhase {
     from: usize,
     #[serde(default)]
     dropped: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reward: Option<f64>,
     inference_s: f64,
     verify_s: f64,
     groups: Vec<StoredGroup>,
@@ -52,6 +54,7 @@ pub(super) fn save(run: &RunFolder, phase: &Phase, drawn: &Drawn) -> Result<(), 
         phase: phase.index,
         from: drawn.from,
         dropped: drawn.dropped,
+        reward: drawn.reward,
         inference_s: drawn.inference.as_secs_f64(),
         verify_s: drawn.verify.as_secs_f64(),
         groups,
@@ -97,6 +100,7 @@ pub(super) fn load(
         from,
         groups,
         dropped: stored.dropped,
+        reward: stored.reward,
         inference: Duration::try_from_secs_f64(stored.inference_s).unwrap_or_default(),
         verify: Duration::try_from_secs_f64(stored.verify_s).unwrap_or_default(),
     })
@@ -164,7 +168,7 @@ pub(super) fn dump_evaluation(
 ) -> Result<(), TrainError> {
     let path = run.eval_samples(step);
     write_aside(&path, &lines(&path, records)?)?;
-    let title = format!("Evaluation on held-out tasks after {step} updates");
+    let title = format!("Evaluation after {step} updates");
     let samples = records.iter().map(|record| &record.sample);
     write_page(&path, &transcript::page(&title, samples))
 }

@@ -11,6 +11,7 @@ use engine::Finish;
 use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
 
+use super::error::percent;
 use super::folder::{self, RunFolder, write_aside};
 use super::{Progress, TrainError};
 use crate::config::Config;
@@ -100,7 +101,7 @@ impl Given {
             .filter(|kept| kept.exists());
         Ok(Some(Self {
             path: path.clone(),
-            lines: read(kept.as_ref().unwrap_or(path))?,
+            lines: read(config, kept.as_ref().unwrap_or(path))?,
             chosen: kept.is_some(),
         }))
     }
@@ -136,7 +137,7 @@ impl Given {
             if let Some(reason) = unjudged {
                 return Err(refused(format!(
                     "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({told}); the last reason was: {reason}. Mend the verifier, then give the same command again",
-                    100.0 * limit
+                    percent(limit)
                 )));
             }
             if right.is_empty() {
@@ -204,16 +205,12 @@ impl Taught {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<Line>, TrainError> {
+fn read(config: &Config, path: &Path) -> Result<Vec<Line>, TrainError> {
     let refused = |reason: String| TrainError::Teacher {
         path: path.to_owned(),
         reason,
     };
-    let unreadable = |error: io::Error| {
-        refused(format!(
-            "it cannot be read ({error}); write one with `rapid generate --dataset D --split train -n 5 --out FILE.jsonl`, and give it as `data.teacher`"
-        ))
-    };
+    let unreadable = |error: io::Error| TrainError::unread_teacher(config, path, &error);
     let file = File::open(path).map_err(unreadable)?;
     let mut lines = Vec::new();
     for (number, line) in BufReader::new(file).lines().enumerate() {
@@ -305,9 +302,14 @@ enum Ending {
 impl Ending {
     fn of(config: &Config, policy: &dyn Policy) -> Result<Self, TrainError> {
         let asking = Asking::new(&config.data)?;
-        match (asking.stop_strings().first(), policy.stop_tokens().first()) {
+        let stop_tokens = policy.stop_tokens();
+        let token = match asking.turn_end(policy, &stop_tokens)? {
+            None => stop_tokens.first().copied(),
+            turn_end => turn_end,
+        };
+        match (asking.stop_strings().first(), token) {
             (Some(text), _) => Ok(Ending::Text(text.clone())),
-            (None, Some(token)) => Ok(Ending::Token(*token)),
+            (None, Some(token)) => Ok(Ending::Token(token)),
             (None, None) => Err(engine::EngineError::Request(
                 "the model has no end-of-text token, so it cannot be taught to end; set `data.stop`"
                     .into(),

@@ -1,3 +1,4 @@
+mod diverging;
 mod resuming;
 mod unjudged;
 mod watching;
@@ -538,16 +539,21 @@ fn a_plan_counts_what_the_run_will_do() {
     );
     insta::assert_snapshot!(plan.to_string(), @r"
     11 training tasks, 5 held out
-    3 inference phases of 48 completions
-    9 updates on 16 completions each
+    3 inference phases of up to 48 completions
+    9 updates on up to 16 completions each
     132 completions in all, at most 528 tokens
     4 evaluations of 20 completions
-    memory: 2.5 GB at most, 0.4 GB of it for the 100 M weights, 1.2 GB for gradient and moments, and 0.7 GB for keys and values or, in their place, kept activations
+    memory: about 2.5 GB, 0.4 GB of it for the 100 M weights, 1.2 GB for gradient and moments, and 0.7 GB for keys and values or, in their place, kept activations
     disk: at most 3 checkpoints at once, 1.6 GB each
     ");
-    assert!(model.fits(None).is_ok() && model.fits(Some(2_600_000_000)).is_ok());
+    assert_eq!(model.fits(None), Ok(None));
+    assert_eq!(model.fits(Some(Room::Gpu(2_600_000_000))), Ok(None));
+    let warned = model.fits(Some(Room::Machine(2_000_000_000))).unwrap();
+    let warned = warned.unwrap().to_string();
+    assert!(warned.contains("of this machine's 2.0 GB"), "{warned}");
+    assert!(model.fits(Some(Room::Machine(1_600_000_000))).is_err());
     insta::assert_snapshot!(
-        model.fits(Some(2_000_000_000)).unwrap_err().to_string(),
+        model.fits(Some(Room::Gpu(2_000_000_000))).unwrap_err().to_string(),
         @"the run takes up to 2.5 GB of the GPU's 2.0 GB: 0.4 GB for weights, 1.2 GB for gradient and moments, 0.3 GB for keys and values, 0.7 GB for kept activations and 0.1 GB for one pass; lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])"
     );
     assert!(

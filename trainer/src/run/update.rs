@@ -39,6 +39,13 @@ impl Recipe {
         }
     }
 
+    /// The reward of each completion that has one.
+    pub(super) fn rewards(&self, groups: &[SampledGroup]) -> Vec<f64> {
+        let samples = groups.iter().flat_map(|group| &group.samples);
+        let terms = samples.filter_map(|sample| self.terms(sample));
+        terms.map(|terms| terms.sum(&self.reward)).collect()
+    }
+
     fn terms(&self, sample: &Sample) -> Option<Terms> {
         Terms::of(
             &sample.judged,
@@ -96,6 +103,8 @@ pub(super) struct Place {
     pub(super) fresh: bool,
     /// As in [`StepRecord::dropped`].
     pub(super) dropped: usize,
+    /// As in [`StepRecord::drawn_reward`].
+    pub(super) drawn_reward: Option<f64>,
 }
 
 /// What the objective made of the engine's numbers.
@@ -225,6 +234,7 @@ fn record(
         prompts: groups.len(),
         groups: GroupCounts::of(groups),
         dropped: place.dropped,
+        drawn_reward: place.drawn_reward,
         algo: gradient.metrics,
         terms: reward::means(
             &samples()

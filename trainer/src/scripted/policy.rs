@@ -34,8 +34,11 @@ pub(crate) struct Toy {
     steps: AtomicUsize,
     /// The step, counted over this object's life, that fails.
     fail_at: Option<usize>,
+    /// The step, counted the same way, whose weights are no numbers.
+    diverge_at: Option<usize>,
     /// How far the log-probabilities of sampling are from those of training.
     apart: f32,
+    stop_tokens: Vec<u32>,
 }
 
 impl Default for Toy {
@@ -53,7 +56,9 @@ impl Default for Toy {
             state: Mutex::new(state),
             steps: AtomicUsize::new(0),
             fail_at: None,
+            diverge_at: None,
             apart: 0.0,
+            stop_tokens: vec![END],
         }
     }
 }
@@ -63,6 +68,22 @@ impl Toy {
     pub(crate) fn failing_at(update: usize) -> Self {
         Self {
             fail_at: Some(update),
+            ..Self::default()
+        }
+    }
+
+    /// One whose update of this number, from 0, goes through and leaves weights that are no numbers.
+    pub(crate) fn diverging_at(update: usize) -> Self {
+        Self {
+            diverge_at: Some(update),
+            ..Self::default()
+        }
+    }
+
+    /// One that knows no end token, though its completions end.
+    pub(crate) fn without_end() -> Self {
+        Self {
+            stop_tokens: Vec::new(),
             ..Self::default()
         }
     }
@@ -145,6 +166,10 @@ impl Policy for Toy {
         let (state, apart) = (self.state.lock().unwrap().clone(), self.apart);
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
+            if state.weights.iter().any(|weight| weight.is_nan()) {
+                let _ = sender.send(Err(EngineError::Numeric("scripted".into())));
+                return;
+            }
             // Backwards, as completions come in no particular order.
             for (number, request) in requests.iter().enumerate().rev() {
                 for (sample, seed) in request.seeds.iter().enumerate() {
@@ -191,14 +216,18 @@ impl Policy for Toy {
         objective: Objective,
         adamw: AdamW,
     ) -> Result<StepReport, EngineError> {
-        if self.fail_at == Some(self.steps.fetch_add(1, Ordering::SeqCst)) {
-            return Err(EngineError::Numeric("scripted".into()));
+        let number = self.steps.fetch_add(1, Ordering::SeqCst);
+        if self.fail_at == Some(number) {
+            return Err(EngineError::Device("scripted".into()));
         }
         let mut state = self.state.lock().unwrap();
         let stats = state.stats(&groups, temperature);
         let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
         let gradient = state.gradient(&groups, temperature, &dlogp);
         state.adamw(&gradient, adamw);
+        if self.diverge_at == Some(number) {
+            state.weights.fill(f32::NAN);
+        }
         let grad_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         Ok(StepReport {
             stats,
@@ -265,7 +294,7 @@ impl Policy for Toy {
     }
 
     fn stop_tokens(&self) -> Vec<u32> {
-        vec![END]
+        self.stop_tokens.clone()
     }
 }
 

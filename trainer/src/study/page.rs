@@ -1,4 +1,4 @@
-//! The study's page: the reviewers' questions one after the other, each with figures, a table and a sentence of what was found. Everything inline.
+//! The study's page: the questions about the estimators one after the other, each with figures, a table and a sentence of what was found. Everything inline.
 
 use std::fmt::Write as _;
 

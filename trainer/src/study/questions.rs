@@ -1,4 +1,4 @@
-//! What the paper's reviewers asked, and which estimators answer it.
+//! The questions about the estimators that the study answers, and which estimators each of them compares.
 
 use super::grid::{Eta, Names};
 use super::quality::Quality;

@@ -226,6 +226,9 @@ fn base(text: &str) -> Result<Url, ClientError> {
         url: text.to_owned(),
         reason: reason.to_owned(),
     };
+    if !text.contains("://") {
+        return Err(bad("http:// is missing at its beginning"));
+    }
     let mut url = Url::parse(text.trim()).map_err(|error| bad(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(bad("it does not begin with http:// or https://"));

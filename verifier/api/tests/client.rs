@@ -246,6 +246,10 @@ fn an_address_that_no_verifier_can_have_is_refused_at_once() {
             "{url}"
         );
     }
+    for url in ["127.0.0.1:8700", "localhost:8700", "verifier"] {
+        let said = Client::new(url, None).unwrap_err().to_string();
+        assert!(said.contains("http:// is missing"), "{said}");
+    }
     assert_eq!(
         Client::new("https://verifier.example/base", None)
             .unwrap()

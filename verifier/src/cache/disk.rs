@@ -1,21 +1,35 @@
-//! The cache's file: a redb database that survives being killed at any moment.
+//! The cache's file: a redb database that survives being killed at any moment, and does not grow beyond its bound.
+//!
+//! Entries are in two tables of a kind, a young one and an old one. What is written goes to the young one, and so does what is found in the old one. Where the
+//! young ones have half of the bound, they become the old ones, whose entries, which nobody asked for since, are gone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redb::{Database, ReadableDatabase as _, TableDefinition};
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
+    WriteTransaction,
+};
 
 use super::Key;
 
-/// Writes that come within this time of each other share a transaction.
+/// Writes that come within this time of the first of them share its transaction.
 const GATHER: Duration = Duration::from_millis(20);
 /// Bytes of redb's own page cache.
 const PAGES: usize = 64 << 20;
 /// Writes that one transaction holds at most.
 const BATCH: usize = 4096;
+/// Bytes of the file, about, where nothing else is said.
+pub const BYTES: u64 = 4 << 30;
+/// What the entries of the young tables weigh together, under [`YOUNG`].
+const WEIGHTS: TableDefinition<'static, &'static str, u64> = TableDefinition::new("weights-1");
+const YOUNG: &str = "young";
+
+/// The entries of one kind, by their keys.
+type Entries = TableDefinition<'static, [u8; 32], &'static [u8]>;
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +41,19 @@ pub enum Table {
 }
 
 impl Table {
-    fn definition(self) -> TableDefinition<'static, [u8; 32], &'static [u8]> {
+    const ALL: [Table; 2] = [Table::Verdicts, Table::Expected];
+
+    fn young(self) -> Entries {
         match self {
             Table::Verdicts => TableDefinition::new("verdicts-1"),
             Table::Expected => TableDefinition::new("expected-1"),
+        }
+    }
+
+    fn old(self) -> Entries {
+        match self {
+            Table::Verdicts => TableDefinition::new("verdicts-1-old"),
+            Table::Expected => TableDefinition::new("expected-1-old"),
         }
     }
 }
@@ -69,11 +92,19 @@ enum Write {
 }
 
 impl Disk {
-    /// Opens the file, or makes it. A file that is no database, or a broken one, is moved aside with a warning.
+    /// Opens the file, or makes it, to grow to [`BYTES`]. A file that is no database, or a broken one, is moved aside with a warning.
     ///
     /// # Errors
     /// [`DiskError`] where the file is in use, or cannot be made.
     pub fn open(path: &Path) -> Result<Disk, DiskError> {
+        Disk::open_within(path, BYTES)
+    }
+
+    /// As [`Disk::open`]; the file grows to about `bytes`, of which what was not asked for the longest goes first.
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    pub fn open_within(path: &Path, bytes: u64) -> Result<Disk, DiskError> {
         let unusable = |reason: String| DiskError::Unusable {
             path: path.to_owned(),
             reason,
@@ -106,7 +137,7 @@ impl Disk {
             .name("cache-writer".to_owned())
             .spawn({
                 let (database, path) = (Arc::clone(&database), path.to_owned());
-                move || write_all(&database, &path, &queue)
+                move || write_all(&database, bytes, &path, &queue)
             })
             .map_err(|error| unusable(error.to_string()))?;
         Ok(Disk {
@@ -120,7 +151,13 @@ impl Disk {
     #[must_use]
     pub fn get(&self, table: Table, key: &Key) -> Option<Vec<u8>> {
         match read(&self.database, table, key) {
-            Ok(entry) => entry,
+            Ok(Some((entry, old))) => {
+                if old {
+                    self.put(table, *key, entry.clone());
+                }
+                Some(entry)
+            }
+            Ok(None) => None,
             Err(error) => {
                 tracing::warn!("reading the cache failed: {error}");
                 None
@@ -171,9 +208,7 @@ fn open(path: &Path) -> Result<Database, Broken> {
     let opened = std::panic::catch_unwind(|| {
         let database = Database::builder().set_cache_size(PAGES).create(path)?;
         let write = database.begin_write()?;
-        for table in [Table::Verdicts, Table::Expected] {
-            write.open_table(table.definition())?;
-        }
+        lay_out(&write)?;
         write.commit()?;
         Ok::<_, redb::Error>(database)
     });
@@ -193,6 +228,25 @@ fn open(path: &Path) -> Result<Database, Broken> {
     }
 }
 
+/// Makes the tables that are not there yet, and removes those of other versions of the format.
+fn lay_out(write: &WriteTransaction) -> Result<(), redb::Error> {
+    write.open_table(WEIGHTS)?;
+    let mut known = vec![WEIGHTS.name().to_owned()];
+    for table in Table::ALL {
+        for entries in [table.young(), table.old()] {
+            write.open_table(entries)?;
+            known.push(entries.name().to_owned());
+        }
+    }
+    let tables: Vec<_> = write.list_tables()?.collect();
+    for table in tables {
+        if !known.iter().any(|known| known == table.name()) {
+            write.delete_table(table)?;
+        }
+    }
+    Ok(())
+}
+
 fn aside(path: &Path) -> PathBuf {
     let mut number = 1;
     loop {
@@ -206,15 +260,27 @@ fn aside(path: &Path) -> PathBuf {
     }
 }
 
-fn read(database: &Database, table: Table, key: &Key) -> Result<Option<Vec<u8>>, redb::Error> {
-    let table = database.begin_read()?.open_table(table.definition())?;
-    Ok(table.get(key.0)?.map(|entry| entry.value().to_vec()))
+/// The entry, and whether it is among the old ones.
+fn read(
+    database: &Database,
+    table: Table,
+    key: &Key,
+) -> Result<Option<(Vec<u8>, bool)>, redb::Error> {
+    let read = database.begin_read()?;
+    for (entries, old) in [(table.young(), false), (table.old(), true)] {
+        let entries = read.open_table(entries)?;
+        if let Some(entry) = entries.get(key.0)? {
+            return Ok(Some((entry.value().to_vec(), old)));
+        }
+    }
+    Ok(None)
 }
 
 /// Until the handle is dropped. After the first failure nothing more is written, since the database takes no more.
-fn write_all(database: &Database, path: &Path, queue: &Receiver<Write>) {
+fn write_all(database: &Database, bytes: u64, path: &Path, queue: &Receiver<Write>) {
     let mut failed = false;
     while let Ok(first) = queue.recv() {
+        let until = Instant::now() + GATHER;
         let mut batch = Vec::new();
         let mut flushes = Vec::new();
         let mut next = Some(first);
@@ -227,12 +293,13 @@ fn write_all(database: &Database, path: &Path, queue: &Receiver<Write>) {
                 }
             }
             next = if batch.len() < BATCH {
-                queue.recv_timeout(GATHER).ok()
+                let left = until.saturating_duration_since(Instant::now());
+                queue.recv_timeout(left).ok()
             } else {
                 None
             };
         }
-        if !failed && let Err(error) = write_batch(database, &batch) {
+        if !failed && let Err(error) = write_batch(database, bytes, &batch) {
             failed = true;
             tracing::warn!(
                 "the cache {} cannot be written: {error}. From now on verdicts are kept in memory only; free some space there and start again to keep them",
@@ -245,19 +312,45 @@ fn write_all(database: &Database, path: &Path, queue: &Receiver<Write>) {
     }
 }
 
-fn write_batch(database: &Database, batch: &[(Table, Key, Vec<u8>)]) -> Result<(), redb::Error> {
+fn write_batch(
+    database: &Database,
+    bytes: u64,
+    batch: &[(Table, Key, Vec<u8>)],
+) -> Result<(), redb::Error> {
     if batch.is_empty() {
         return Ok(());
     }
     let write = database.begin_write()?;
-    for table in [Table::Verdicts, Table::Expected] {
-        let mut open = write.open_table(table.definition())?;
-        for (_, key, bytes) in batch.iter().filter(|(of, _, _)| *of == table) {
-            open.insert(key.0, bytes.as_slice())?;
+    let more: u64 = batch.iter().map(|(_, _, entry)| weight(entry)).sum();
+    // A file from before there was a bound does not say what it has: as much as it may.
+    let weighed = {
+        let weights = write.open_table(WEIGHTS)?;
+        let known = weights.get(YOUNG)?.map(|weight| weight.value());
+        known.unwrap_or(bytes)
+    };
+    let mut young = weighed.saturating_add(more);
+    if young > bytes / 2 {
+        for table in Table::ALL {
+            write.delete_table(table.old())?;
+            write.rename_table(table.young(), table.old())?;
+        }
+        young = more;
+    }
+    for table in Table::ALL {
+        // Also made anew where it has just become the old one; reads want all of them there.
+        let mut open = write.open_table(table.young())?;
+        for (_, key, entry) in batch.iter().filter(|(of, _, _)| *of == table) {
+            open.insert(key.0, entry.as_slice())?;
         }
     }
+    write.open_table(WEIGHTS)?.insert(YOUNG, young)?;
     write.commit()?;
     Ok(())
+}
+
+/// Bytes that an entry takes in the file: pages are never quite full.
+fn weight(entry: &[u8]) -> u64 {
+    (entry.len() as u64 + 48) * 3 / 2
 }
 
 #[cfg(test)]
@@ -300,6 +393,63 @@ mod tests {
         disk.put(Table::Verdicts, Key([1; 32]), b"kept".to_vec());
         disk.flush();
         assert!(disk.get(Table::Verdicts, &Key([1; 32])).is_some());
+    }
+
+    fn numbered(n: u32) -> Key {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(&n.to_le_bytes());
+        Key(key)
+    }
+
+    #[test]
+    fn what_is_put_is_written_although_more_keeps_coming() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(&folder.path().join("cache.redb")).unwrap();
+        let written = (0..3_000).any(|n| {
+            disk.put(Table::Verdicts, numbered(n), b"kept".to_vec());
+            std::thread::sleep(GATHER / 4);
+            disk.get(Table::Verdicts, &numbered(0)).is_some()
+        });
+        assert!(written);
+    }
+
+    #[test]
+    fn a_file_does_not_grow_beyond_its_bound_and_what_is_asked_for_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache.redb");
+        for _ in 0..2 {
+            let disk = Disk::open_within(&path, 1 << 20).unwrap();
+            for n in 0..1_000 {
+                disk.put(Table::Verdicts, numbered(n), vec![7; 16 << 10]);
+                if n % 10 == 9 {
+                    disk.flush();
+                    assert!(disk.get(Table::Verdicts, &numbered(0)).is_some(), "{n}");
+                }
+            }
+            assert!(disk.get(Table::Verdicts, &numbered(1)).is_none());
+            assert!(disk.get(Table::Verdicts, &numbered(999)).is_some());
+        }
+        // 32 MiB were written.
+        assert!(std::fs::metadata(&path).unwrap().len() < 8 << 20);
+    }
+
+    #[test]
+    fn tables_of_another_version_of_the_format_are_removed() {
+        const OTHER: TableDefinition<'static, &'static str, u64> =
+            TableDefinition::new("verdicts-0");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache.redb");
+        {
+            let database = Database::create(&path).unwrap();
+            let write = database.begin_write().unwrap();
+            write.open_table(OTHER).unwrap().insert("a", 1_u64).unwrap();
+            write.commit().unwrap();
+        }
+        drop(Disk::open(&path).unwrap());
+        let database = Database::create(&path).unwrap();
+        let read = database.begin_read().unwrap();
+        assert!(read.open_table(OTHER).is_err());
+        assert!(read.open_table(Table::Verdicts.young()).is_ok());
     }
 
     #[test]

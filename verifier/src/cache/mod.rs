@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A key is the digest of everything that a verdict, or an expected value, depends on.
 pub use datasets::digest::{Digest as Key, DigestWriter as KeyWriter};
-pub use disk::{Disk, Table};
+pub use disk::{BYTES as DISK_BYTES, Disk, Table};
 pub(crate) use lru::Lru;
 
 use crate::grade::Grading;

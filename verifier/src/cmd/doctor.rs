@@ -1,5 +1,6 @@
 //! `rapid-verifier doctor`.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use verifier_api::{GraderInfo, GraderState};
 
 use super::{ConfigArgs, prepare, print};
 
-/// Say what works here, and what to do about the rest
+/// Check this machine and say how to fix what fails
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rapid-verifier doctor
@@ -19,92 +20,107 @@ use super::{ConfigArgs, prepare, print};
   rapid-verifier doctor --set code.sandbox=docker
   rapid-verifier doctor --set lean.project=sandboxes/lean
 
-Exits 0 where math and code can be judged, and proofs where Lean is configured; 1 where not.")]
+Exits 0 where math and code can be judged, and proofs where Lean is configured; 1 where not, or where a configured data set cannot be read.")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Print one JSON object instead of lines
+    /// Print the checks as JSON
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Finding {
-    what: String,
-    works: bool,
-    /// What was found, or the remedy.
-    detail: String,
+/// How a check came out; `rapid doctor` has the same words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// Works, but not everything will.
+    Warn,
+    Fail,
 }
 
-fn finding(what: &str, works: bool, detail: impl Into<String>) -> Finding {
-    Finding {
-        what: what.to_owned(),
-        works,
-        detail: detail.into(),
+/// One line.
+#[derive(Debug, Serialize)]
+struct Check {
+    state: State,
+    what: String,
+    /// What was found; where that is not ok, with the remedy.
+    found: String,
+}
+
+impl Check {
+    fn new(state: State, what: &str, found: impl Into<String>) -> Self {
+        Self {
+            state,
+            what: what.to_owned(),
+            found: found.into(),
+        }
     }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.resolve()?;
-    let mut findings = vec![cache(&config)];
+    let mut checks = vec![cache(&config)];
 
-    match Registry::open(&config.datasets, config.data_dir.as_deref()) {
-        Ok(registry) => {
-            let names: Vec<String> = registry
-                .datasets()
-                .iter()
-                .map(|set| format!("{} ({} + {})", set.name, set.train, set.eval))
-                .collect();
-            findings.push(finding("data sets", true, names.join(", ")));
-        }
-        Err(error) => findings.push(finding("data sets", false, error.to_string())),
-    }
-
+    checks.push(
+        match Registry::open(&config.datasets, config.data_dir.as_deref()) {
+            Ok(registry) => {
+                let sets = registry.datasets().into_iter();
+                let names: Vec<String> = sets
+                    .map(|set| format!("{} ({} + {})", set.name, set.train, set.eval))
+                    .collect();
+                Check::new(State::Ok, "data sets", names.join(", "))
+            }
+            Err(error) => Check::new(State::Fail, "data sets", error.to_string()),
+        },
+    );
     if config.code.sandbox == SandboxKind::Wasm {
         let place = setup::wasm_place(&config);
-        findings.push(match &place.artifact_dir {
-            Some(dir) => finding("sandbox artifact", true, dir.display().to_string()),
-            None => finding("sandbox artifact", false, "not on this machine: `rapid-verifier fetch` fetches it, --sandbox-dir names a folder that holds it"),
+        checks.push(match &place.artifact_dir {
+            Some(dir) => Check::new(State::Ok, "sandbox artifact", dir.display().to_string()),
+            // What has been made of it may still be here: the grader knows.
+            None => Check::new(State::Warn, "sandbox artifact", "not on this machine: `rapid-verifier fetch` fetches it, --sandbox-dir names a folder that holds it"),
         });
     }
     let (service, open) = setup::with_registry(&config, None, Registry::default(), None)?;
     let started = Instant::now();
     service.prepare(prepare::apart(&config, open));
     let seconds = started.elapsed().as_secs_f64();
-    let graders = service.readiness().graders;
-    for grader in &graders {
-        findings.push(state(grader, seconds));
-    }
-
-    let mut out = String::new();
-    if args.json {
-        out = serde_json::to_string_pretty(&findings)? + "\n";
-    } else {
-        for Finding {
-            what,
-            works,
-            detail,
-        } in &findings
-        {
-            let state = if *works { "ok     " } else { "missing" };
-            out += &format!("{state} {what}: {detail}\n");
-        }
-    }
-    print(&out)?;
     // Lean is for those who have set it up.
     let lean = config.lean.project.is_some() || !config.lean.command.is_empty();
-    let usable = graders
-        .iter()
-        .filter(|grader| lean || grader.name != "lean")
-        .all(|grader| grader.state == GraderState::Ready);
-    Ok(if usable {
-        ExitCode::SUCCESS
+    for grader in &service.readiness().graders {
+        checks.push(state(grader, lean || grader.name != "lean", seconds));
+    }
+
+    let text = if args.json {
+        serde_json::to_string_pretty(&checks)? + "\n"
     } else {
+        told(&checks)
+    };
+    print(&text)?;
+    Ok(if checks.iter().any(|check| check.state == State::Fail) {
         ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
-fn cache(config: &verifier::config::Config) -> Finding {
+fn told(checks: &[Check]) -> String {
+    let widths = checks.iter().map(|check| check.what.chars().count());
+    let width = widths.max().unwrap_or(0);
+    let mut out = String::new();
+    for check in checks {
+        let state = match check.state {
+            State::Ok => "ok  ",
+            State::Warn => "warn",
+            State::Fail => "FAIL",
+        };
+        let _ = writeln!(out, "{state}  {:<width$}  {}", check.what, check.found);
+    }
+    out
+}
+
+fn cache(config: &verifier::config::Config) -> Check {
     let dir = setup::cache_dir(config);
     let tried = std::fs::create_dir_all(&dir).and_then(|()| {
         let probe = dir.join(format!(".doctor-{}", std::process::id()));
@@ -112,10 +128,11 @@ fn cache(config: &verifier::config::Config) -> Finding {
         std::fs::remove_file(probe).and(written)
     });
     match tried {
-        Ok(()) => finding("cache folder", true, dir.display().to_string()),
-        Err(error) => finding(
+        Ok(()) => Check::new(State::Ok, "cache folder", dir.display().to_string()),
+        // Verdicts are kept in memory then.
+        Err(error) => Check::new(
+            State::Warn,
             "cache folder",
-            false,
             format!(
                 "{} cannot be written ({error}): free some space, or give --cache-dir or RAPID_HOME",
                 dir.display()
@@ -124,7 +141,8 @@ fn cache(config: &verifier::config::Config) -> Finding {
     }
 }
 
-fn state(grader: &GraderInfo, seconds: f64) -> Finding {
+/// One that nobody needs here may be missing.
+fn state(grader: &GraderInfo, needed: bool, seconds: f64) -> Check {
     let what = format!("grader {}", grader.name);
     match grader.state {
         GraderState::Ready => {
@@ -133,9 +151,9 @@ fn state(grader: &GraderInfo, seconds: f64) -> Finding {
                 .as_ref()
                 .map(|interpreter| format!(", {interpreter}, ready after {seconds:.1} s"))
                 .unwrap_or_default();
-            finding(
+            Check::new(
+                State::Ok,
                 &what,
-                true,
                 format!(
                     "{} judged a right and a wrong sample as it should{interpreter}",
                     grader.version
@@ -143,7 +161,28 @@ fn state(grader: &GraderInfo, seconds: f64) -> Finding {
             )
         }
         GraderState::Preparing | GraderState::Unavailable => {
-            finding(&what, false, grader.reason.clone().unwrap_or_default())
+            let state = if needed { State::Fail } else { State::Warn };
+            Check::new(state, &what, grader.reason.clone().unwrap_or_default())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_was_found() {
+        let checks = [
+            Check::new(State::Ok, "cache folder", "/cache"),
+            Check::new(State::Warn, "grader lean", "there is no Lean here"),
+            Check::new(State::Fail, "grader code", "not fetched"),
+        ];
+        let lines = "ok    cache folder  /cache\nwarn  grader lean   there is no Lean here\nFAIL  grader code   not fetched\n";
+        assert_eq!(told(&checks), lines);
+        let json = serde_json::to_value(&checks[2]).unwrap();
+        let expected =
+            serde_json::json!({"state": "fail", "what": "grader code", "found": "not fetched"});
+        assert_eq!(json, expected);
     }
 }

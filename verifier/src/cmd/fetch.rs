@@ -3,27 +3,67 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use datasets::fetch::{Kind, Terminal, fetch};
+use datasets::fetch::{FetchError, Kind, Terminal, fetch};
 use verifier::setup;
 
-/// Fetch the sandbox's interpreter into the cache folder
+use super::{print, say};
+
+/// Fetch the sandbox's interpreter, or a data set, into the cache folder
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rapid-verifier fetch
+  rapid-verifier fetch dataset:gsm8k
   RAPID_HOME=/srv/rapid rapid-verifier fetch
 
 Sources and checksums come from the manifest; nothing is fetched that is there already.")]
 pub(crate) struct Args {
     /// What to fetch
-    #[arg(default_value = setup::SANDBOX)]
+    #[arg(value_name = "[sandbox:|dataset:]NAME", default_value = setup::SANDBOX)]
     name: String,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let name = args.name.strip_prefix("sandbox:").unwrap_or(&args.name);
+    let (kind, name) = named(&args.name);
     let runtime =
         tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
-    let folder = runtime.block_on(fetch(Kind::Sandbox, name, &Terminal::new()))?;
-    super::print(&format!("{}\n", folder.display()))?;
+    match runtime.block_on(fetch(kind, name, &Terminal::new())) {
+        Ok(folder) => print(&format!("{}\n", folder.display()))?,
+        // What was asked for is here.
+        Err(built_in @ FetchError::BuiltIn { .. }) => say(&built_in.to_string()),
+        Err(error) => return Err(error.into()),
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `kind:name`; without its kind, the name of a data set where there is one, else a sandbox's.
+fn named(text: &str) -> (Kind, &str) {
+    for kind in [Kind::Sandbox, Kind::Dataset] {
+        let rest = text.strip_prefix(kind.word());
+        if let Some(name) = rest.and_then(|rest| rest.strip_prefix(':')) {
+            return (kind, name);
+        }
+    }
+    if datasets::NAMES.contains(&text) {
+        (Kind::Dataset, text)
+    } else {
+        (Kind::Sandbox, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_may_be_written_or_left_out() {
+        for (text, kind, name) in [
+            ("python-wasi", Kind::Sandbox, "python-wasi"),
+            ("sandbox:python-wasi", Kind::Sandbox, "python-wasi"),
+            ("gsm8k", Kind::Dataset, "gsm8k"),
+            ("dataset:gsm8k", Kind::Dataset, "gsm8k"),
+            ("dataset:", Kind::Dataset, ""),
+        ] {
+            assert_eq!(named(text), (kind, name), "{text}");
+        }
+    }
 }

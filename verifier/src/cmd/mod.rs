@@ -4,6 +4,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod doctor;
+pub(crate) mod exit;
 pub(crate) mod fetch;
 pub(crate) mod prepare;
 pub(crate) mod score;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use verifier::config::{Config, ConfigError};
+use verifier::config::Config;
 use verifier::grade::math::{Extraction, Policy};
 
 /// Writes a result to stdout. A reader that has gone (`| head`) is no error of ours.
@@ -71,7 +72,7 @@ pub(crate) struct ConfigArgs {
 impl ConfigArgs {
     /// The file, then `--set`, then the flags.
     pub(crate) fn resolve(&self) -> anyhow::Result<Config> {
-        let mut config = Config::load(self.config.as_deref(), &self.set).map_err(usage)?;
+        let mut config = Config::load(self.config.as_deref(), &self.set)?;
         if let Some(dir) = &self.data_dir {
             if !dir.is_dir() {
                 return Err(Usage(format!(
@@ -102,25 +103,18 @@ impl ConfigArgs {
     }
 }
 
-pub(crate) fn usage(error: ConfigError) -> anyhow::Error {
-    match error {
-        ConfigError::Io { .. } => error.into(),
-        other => Usage(other.to_string()).into(),
-    }
-}
-
 /// Fails where [`write_whole`] would: asked before the work whose result it is to write.
-pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_place(path: &Path) -> Result<(), Usage> {
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        anyhow::bail!(
+        return Err(Usage(format!(
             "{} is there already and is no regular file, so it cannot be replaced; name another file",
             path.display()
-        );
+        )));
     }
     let aside = aside(path);
     std::fs::write(&aside, "")
         .and_then(|()| std::fs::remove_file(&aside))
-        .with_context(|| unwritten(path))
+        .map_err(|error| Usage(format!("{}: {error}", unwritten(path))))
 }
 
 /// Writes `text` aside and renames it to `path`.

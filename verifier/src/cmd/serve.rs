@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use verifier::service::serve;
 use verifier::setup;
 
-use super::{ConfigArgs, prepare, print, usage};
+use super::{ConfigArgs, prepare, print};
 
 /// Answer POST /v1/verify over HTTP
 #[derive(Debug, clap::Args)]
@@ -18,12 +18,13 @@ use super::{ConfigArgs, prepare, print, usage};
   rapid-verifier serve
   rapid-verifier serve --listen 127.0.0.1:0          a free port; the line `listening on http://…` names it
   rapid-verifier serve --listen 0.0.0.0:8700 --token-file token --require math,code
-  rapid-verifier serve --config verifier.toml --set limits.items=100
+  rapid-verifier serve --config deploy/verifier.toml --set limits.items=100
   rapid-verifier serve --set code.sandbox=docker      programs in containers; sandboxes/docker makes the image
   rapid-verifier serve --set lean.project=sandboxes/lean      proofs, once that project is built
 
-Keys of the configuration: listen, data_dir, datasets, workers, require, token_file, limits.{body_bytes, items, queue},
-cache.{dir, disk, memory_bytes, expected_bytes}, math.{extraction, policy}, code.{sandbox, dir, fuel, memory_bytes, value_bytes, backstop_seconds},
+deploy/verifier.toml, in the repository, explains every key of the configuration and has its default. The keys are
+listen, data_dir, datasets, workers, require, token_file, limits.{body_bytes, items, queue, connections},
+cache.{dir, disk, disk_bytes, memory_bytes, expected_bytes}, math.{extraction, policy}, code.{sandbox, dir, fuel, memory_bytes, memory_total_bytes, value_bytes, backstop_seconds},
 docker.{host, image, runtime, containers}, lean.{project, backend, command, env, dir, revision, headers, axioms, checker, jail, seconds, start_seconds,
 memory_mib, processes, uses}")]
 pub(crate) struct Args {
@@ -63,8 +64,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.require.is_empty() {
         config.require.clone_from(&args.require);
     }
-    let config = config.checked().map_err(usage)?;
-    tracing::info!(
+    let config = config.checked()?;
+    tracing::debug!(
         "configuration:\n{}",
         toml::to_string(&config).unwrap_or_default()
     );

@@ -87,8 +87,10 @@ const KEYS: &[(&str, Kind)] = &[
     ("limits.body_bytes", WHOLE),
     ("limits.items", WHOLE),
     ("limits.queue", WHOLE),
+    ("limits.connections", WHOLE),
     ("cache.dir", Kind::Text),
     ("cache.disk", Kind::Flag),
+    ("cache.disk_bytes", WHOLE),
     ("cache.memory_bytes", WHOLE),
     ("cache.expected_bytes", WHOLE),
     ("math.extraction", Kind::OneOf(&["boxed", "any"])),
@@ -100,6 +102,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("code.dir", Kind::Text),
     ("code.fuel", WHOLE),
     ("code.memory_bytes", WHOLE),
+    ("code.memory_total_bytes", WHOLE),
     ("code.value_bytes", WHOLE),
     ("code.backstop_seconds", Kind::Number),
     ("docker.host", Kind::Text),
@@ -229,6 +232,38 @@ mod tests {
         found.sort();
         known.sort();
         assert_eq!(found, known);
+    }
+
+    /// `deploy/verifier.toml`, which explains every key.
+    const EXPLAINED: &str = include_str!("../../../deploy/verifier.toml");
+
+    #[test]
+    fn the_file_that_explains_the_keys_has_the_defaults() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("verifier.toml");
+        std::fs::write(&path, EXPLAINED).unwrap();
+        assert_eq!(Config::load(Some(&path), &[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn every_key_is_explained_in_its_section() {
+        let mut section = String::new();
+        let mut explained = Vec::new();
+        for line in EXPLAINED.lines() {
+            if let Some(name) = line.strip_prefix('[') {
+                section = name.replace(']', ".");
+            }
+            // Commented out where it has no default.
+            let set = line.strip_prefix("# ").unwrap_or(line).split_once(" = ");
+            if let Some((key, _)) = set
+                && key
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            {
+                explained.push(format!("{section}{key}"));
+            }
+        }
+        assert_eq!(explained, names().collect::<Vec<_>>());
     }
 
     fn set(setting: &str) -> Result<Config, ConfigError> {

@@ -18,6 +18,7 @@ mod program;
 mod suite;
 mod tally;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use datasets::name::why_no_name;
@@ -37,7 +38,7 @@ pub use compare::passes;
 pub use extract::extract;
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-4";
+pub const VERSION: &str = "code-5";
 
 /// Fuel a second that even a slow machine burns; the backstop is set by it.
 const SLOW_FUEL_PER_SECOND: f64 = 1e9;
@@ -100,8 +101,7 @@ impl CodeGrader {
         }
     }
 
-    /// The same grader for tasks that come with requests. A solution that such a task has may run ten times as long as a program, not as long as a data set's, and
-    /// what it returns is kept in memory alone: whoever may ask must not keep a worker for an hour, nor fill the disk.
+    /// The same grader for tasks that come with requests. What the solution of such a task returns is kept in memory alone: whoever may ask must not fill the disk.
     #[must_use]
     pub fn for_brought(&self) -> CodeGrader {
         CodeGrader {
@@ -265,6 +265,7 @@ impl CodeGrader {
         source: &str,
     ) -> Result<Tally, Box<Grading>> {
         let suite = self.suite(attempt, task)?;
+        let mut stopped = Vec::new();
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
             let program = Program {
                 source,
@@ -272,13 +273,33 @@ impl CodeGrader {
                 calls: &[],
                 watch,
             };
+            // A run begins behind a test that stopped the program, or with the first.
+            stopped.extend(start.checked_sub(1));
+            let again = suite.before(start, &stopped);
+            let tests: Cow<'_, [String]> = if again.is_empty() {
+                Cow::Borrowed(&suite.tests[start..])
+            } else {
+                Cow::Owned([&again[..], &suite.tests[start..]].concat())
+            };
             attempt
                 .sandbox
-                .run_tests(&program, &suite.prelude, &suite.tests[start..], limits)
+                .run_tests(&program, &suite.prelude, &tests, limits)
+                .map(|mut run| {
+                    let repeated = again.len().min(run.calls.len());
+                    run.calls.drain(..repeated);
+                    run
+                })
         };
         let none: Fault = Arc::new(|_, _| None);
         let mut tally = Tally::of(suite.tests.len(), &self.limits, attempt.extent, run, &none)
             .map_err(|error| failure(&error))?;
+        if tally.uncalled && tally.failure.is_none() {
+            let reason = format!(
+                "the task's test code never calls `{}`, so that any program would pass; correct the task",
+                task.entry_point
+            );
+            return Err(Box::new(Grading::unavailable(&reason, false)));
+        }
         if let Some((_, detail)) = &mut tally.failure
             && let Some(index) = detail.get("test").and_then(Json::as_u64)
             && let Ok(index) = usize::try_from(index)
@@ -302,10 +323,11 @@ impl CodeGrader {
         calls: &[String],
     ) -> Result<Arc<Expectation>, Box<Grading>> {
         if let Some(solution) = &task.canonical {
-            return self
+            let made = self
                 .expectations
                 .of(attempt, task, solution, calls, &self.limits)
-                .map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)));
+                .map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)))?;
+            return comparable(made, task.compare);
         }
         let values: Option<Vec<String>> = task
             .tests
@@ -317,7 +339,7 @@ impl CodeGrader {
             })
             .collect();
         match values {
-            Some(values) => Ok(Arc::new(Expectation { values, fuel: 0 })),
+            Some(values) => comparable(Arc::new(Expectation { values, fuel: 0 }), task.compare),
             None => Err(Box::new(Grading::unavailable(
                 "the task has a test without an expected value and no solution to make one from; leave it out",
                 false,
@@ -331,6 +353,37 @@ fn failure(error: &SandboxError) -> Box<Grading> {
         &error.to_string(),
         matches!(error, SandboxError::Transient(_)),
     ))
+}
+
+/// What is expected, where there is a program that could return it. Nothing equals what has no encoding, itself included.
+fn comparable(
+    expected: Arc<Expectation>,
+    compare: Compare,
+) -> Result<Arc<Expectation>, Box<Grading>> {
+    if matches!(compare, Compare::NotNone | Compare::Root) {
+        return Ok(expected);
+    }
+    let opaque = expected
+        .values
+        .iter()
+        .enumerate()
+        .find_map(|(test, value)| Some((test, without_encoding(value)?)));
+    if let Some((test, kind)) = opaque {
+        let reason = format!(
+            "test {test} of the task expects a value of type {}, which has no encoding, so that no program could pass; have the task's solution return built-in types (such as \
+             str(x) or list(x)), or test it by `asserts`",
+            excerpt(kind)
+        );
+        return Err(Box::new(Grading::unavailable(&reason, false)));
+    }
+    Ok(expected)
+}
+
+/// The type of the first object in an encoded value that has no encoding.
+fn without_encoding(value: &str) -> Option<&str> {
+    // Inside a text its quotes would stand behind backslashes.
+    let (_, kind) = value.split_once("{\"$opaque\":\"")?;
+    kind.split('"').next()
 }
 
 /// The verdict where a test that never asks the program raises.
@@ -349,11 +402,15 @@ fn fault(call: &str, expected: &str, got: &str, atol: f64, compare: Compare) -> 
     // Most right results have the very encoding of the expected one; an opaque object must not pass for itself.
     let plain = !expected.contains("\"$opaque\"");
     let same = expected == got && plain && compare != Compare::Root;
-    let passed =
-        same || (of_a_size(expected, got) && is_passed(call, expected, got, atol, compare));
-    (!passed).then(
-        || json!({ "args": excerpt(call), "expected": excerpt(expected), "got": excerpt(got) }),
-    )
+    if same || (of_a_size(expected, got) && is_passed(call, expected, got, atol, compare)) {
+        return None;
+    }
+    let mut detail =
+        json!({ "args": excerpt(call), "expected": excerpt(expected), "got": excerpt(got) });
+    if let Some(kind) = without_encoding(got) {
+        detail["no_encoding"] = json!(excerpt(kind));
+    }
+    Some(detail)
 }
 
 fn is_passed(call: &str, expected: &str, got: &str, atol: f64, compare: Compare) -> bool {

@@ -1,4 +1,4 @@
-//! Connections: how long a client may take over a request, and how the last ones end.
+//! Connections: how many there are, how long a client may take over a request, and how the last ones end.
 
 use std::io::ErrorKind;
 use std::pin::pin;
@@ -6,24 +6,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, Semaphore};
 
 use super::{Service, app};
 
 /// How long clients are waited for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// For a request's head, and between two requests of a connection, which hyper takes for the same.
+    /// For the head of a connection's first request.
+    pub(super) first: Duration,
+    /// For another request's head, and between two requests of a connection, which hyper takes for the same.
     pub(super) head: Duration,
     /// At the end, for requests that are not whole and answers that are not taken, once no whole request is without its answer.
     pub(super) last_words: Duration,
 }
 
 const PATIENCE: Patience = Patience {
+    first: Duration::from_secs(10),
     // Longer than clients keep an idle connection (reqwest: 90 s), so that no request comes by one that is just being closed.
     head: Duration::from_secs(120),
     // Docker kills what has not ended after 10 s.
@@ -78,18 +85,47 @@ pub(super) async fn serve_with(
     http.timer(TokioTimer::new())
         .header_read_timeout(patience.head);
     let connections = GracefulShutdown::new();
+    let room = Arc::new(Semaphore::new(
+        service.connections.min(Semaphore::MAX_PERMITS),
+    ));
+    let mut told = false;
     let mut asked_to_stop = pin!(asked_to_stop);
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        if room.available_permits() == 0 && !told {
+            told = true;
+            tracing::warn!(
+                "there are {} connections, as many as limits.connections allows; others wait until one ends. This is said once",
+                service.connections
+            );
+        }
+        let next = async {
+            let place = Arc::clone(&room).acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
+            next = next => next,
             () = &mut asked_to_stop => break,
         };
         match accepted {
             Ok((stream, _)) => {
-                let answers = TowerToHyperService::new(app.clone());
+                let head = Arc::new(Notify::new());
+                let answers = {
+                    let (head, app) = (Arc::clone(&head), TowerToHyperService::new(app.clone()));
+                    service_fn(move |request: Request<Incoming>| {
+                        head.notify_one();
+                        app.call(request)
+                    })
+                };
                 let connection = http.serve_connection(TokioIo::new(stream), answers);
-                // How it ends is the client's affair.
-                tokio::spawn(connections.watch(connection));
+                let connection = connections.watch(connection);
+                tokio::spawn(async move {
+                    let _place = place;
+                    tokio::select! {
+                        // How it ends is the client's affair.
+                        _ = connection => {}
+                        () = headless(&head, patience.first) => {}
+                    }
+                });
             }
             Err(error) => not_accepted(&error).await,
         }
@@ -103,6 +139,16 @@ pub(super) async fn serve_with(
         () = none_open(&service.open, patience.last_words) => {
             tracing::info!("stopped: every request has its answer but those that clients began and did not end");
         }
+    }
+}
+
+/// Returns after `patience`; never where a head has come by then.
+async fn headless(head: &Notify, patience: Duration) {
+    if tokio::time::timeout(patience, head.notified())
+        .await
+        .is_ok()
+    {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -125,5 +171,19 @@ async fn none_open(open: &Open, patience: Duration) {
         if open.any() {
             since = Instant::now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_first_head_is_waited_for_a_short_time() {
+        let (head, short) = (Notify::new(), Duration::from_millis(10));
+        headless(&head, short).await;
+        head.notify_one();
+        let waited = tokio::time::timeout(5 * short, headless(&head, short)).await;
+        assert!(waited.is_err());
     }
 }

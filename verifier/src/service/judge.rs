@@ -11,7 +11,7 @@ use super::Service;
 use super::request::Question;
 use crate::cache::Key;
 use crate::grade::Grading;
-use crate::pool::{Full, Job, Reservation};
+use crate::pool::{Full, Job, Lane, Reservation};
 use crate::registry::grader;
 
 /// Why a batch is not judged.
@@ -76,8 +76,9 @@ impl Flights {
 
     fn land(&self, key: &Key, outcome: &Outcome) {
         let waiters = self.lock().remove(key).unwrap_or_default();
+        let kept = outcome.grading.reward().is_some();
         for (number, waiter) in waiters.into_iter().enumerate() {
-            let cached = outcome.cached || number > 0;
+            let cached = outcome.cached || (kept && number > 0);
             // Whoever has gone away needs no answer.
             let _ = waiter.send(Outcome {
                 cached,
@@ -91,6 +92,8 @@ struct JudgeJob {
     service: Arc<Service>,
     question: Question,
     key: Key,
+    /// Its request's.
+    lane: Lane,
     /// Whether it was given up once, since it was not over soon.
     long: bool,
     /// Time that workers have taken for it.
@@ -134,7 +137,7 @@ impl Job for JudgeJob {
         let Some(grading) = grading else {
             self.long = true;
             let service = Arc::clone(&self.service);
-            match service.long.reserve(1) {
+            match service.long.reserve_in(self.lane, 1) {
                 Ok(mut room) => room.submit(self),
                 // Better late than never.
                 Err(Full { .. }) => self.run(),
@@ -181,63 +184,71 @@ enum Pending {
     Waits(oneshot::Receiver<Outcome>, Key),
 }
 
-/// Judges a batch: one judgement a question, in their order.
-///
-/// # Errors
-/// [`Refusal::Full`] where the queue has no room for what is not in the cache; then nothing of the batch was queued.
-pub async fn judge(
-    service: &Arc<Service>,
-    questions: Vec<Question>,
-) -> Result<Vec<Judgement>, Refusal> {
-    let started = Instant::now();
-    // Asked before the keys are made: a grader that gets ready in between must not have a verdict kept under a key without its interpreter.
-    let refused: Vec<Option<Grading>> = questions
-        .iter()
-        .map(|question| service.graders.refusal(&question.task.spec))
-        .collect();
-    let keys: Vec<Key> = questions
-        .iter()
-        .map(|question| {
-            service.graders.key(
-                &question.task,
-                &question.prompt,
-                &question.completion,
-                question.extent,
-            )
-        })
-        .collect();
-    let here: Vec<Option<Outcome>> = keys
-        .iter()
-        .zip(refused)
-        .map(|(key, refused)| {
-            let cached = service.cache.in_memory(key);
+/// Questions with their keys, and with the verdicts that need no judging.
+pub struct Batch {
+    asked: Vec<(Question, Key, Option<Outcome>)>,
+    started: Instant,
+}
+
+impl Batch {
+    /// Makes the keys: of a large batch, no work for a thread that answers others too.
+    #[must_use]
+    pub fn new(service: &Service, questions: Vec<Question>) -> Batch {
+        let started = Instant::now();
+        let asked = questions.into_iter().map(|question| {
+            let Question {
+                task,
+                prompt,
+                completion,
+                extent,
+                ..
+            } = &question;
+            // Asked before the key is made: a grader that gets ready in between must not have a verdict kept under a key without its interpreter.
+            let refused = service.graders.refusal(&task.spec);
+            let key = service.graders.key(task, prompt, completion, *extent);
             let outcome = |grading, cached| Outcome {
                 grading,
                 cached,
                 seconds: None,
             };
-            cached
+            let here = service
+                .cache
+                .in_memory(&key)
                 .map(|grading| outcome(grading, true))
-                .or_else(|| refused.map(|grading| outcome(grading, false)))
-        })
-        .collect();
-    let absent = |heavy: bool| {
-        questions
+                .or_else(|| refused.map(|grading| outcome(grading, false)));
+            (question, key, here)
+        });
+        Batch {
+            asked: asked.collect(),
+            started,
+        }
+    }
+
+    /// How many questions must be queued, of those that are heavy or of those that are not.
+    fn absent(&self, heavy: bool) -> usize {
+        self.asked
             .iter()
-            .zip(&here)
-            .filter(|(question, here)| here.is_none() && question.heavy() == heavy)
+            .filter(|(question, _, here)| here.is_none() && question.heavy() == heavy)
             .count()
-    };
-    let mut light = service.light.reserve(absent(false))?;
-    let mut heavy = service.heavy.reserve(absent(true))?;
+    }
+}
+
+/// Judges a batch: one judgement a question, in their order.
+///
+/// # Errors
+/// [`Refusal::Full`] where the queue has no room for what is not in the cache; then nothing of the batch was queued.
+pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement>, Refusal> {
+    let mut light = service.light.reserve(batch.absent(false))?;
+    let mut heavy = service.heavy.reserve(batch.absent(true))?;
 
     let mut leaving = Leaving {
         service,
         answered: false,
     };
-    let mut ids = Vec::with_capacity(questions.len());
-    let mut pending = Vec::with_capacity(questions.len());
-    for ((question, key), here) in questions.into_iter().zip(keys).zip(here) {
+    let Batch { asked, started } = batch;
+    let mut ids = Vec::with_capacity(asked.len());
+    let mut pending = Vec::with_capacity(asked.len());
+    for (question, key, here) in asked {
         ids.push((question.id.clone(), grader(&question.task.spec)));
         pending.push(match here {
             Some(outcome) => Pending::Here(outcome, key),
@@ -299,6 +310,7 @@ fn enqueue(
             service: Arc::clone(service),
             question,
             key,
+            lane: room.lane(),
             long: false,
             taken: Duration::ZERO,
             over: false,

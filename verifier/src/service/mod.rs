@@ -1,6 +1,7 @@
 //! The service: what it holds, and its routes as a plain function from state to router.
 
 mod auth;
+mod bodies;
 mod connections;
 mod judge;
 mod openapi;
@@ -25,7 +26,7 @@ use crate::registry::Registry;
 
 pub use auth::Token;
 pub use connections::serve;
-pub use judge::{Refusal, judge};
+pub use judge::{Batch, Refusal, judge};
 pub use problem::ProblemResponse;
 pub use request::Question;
 
@@ -33,6 +34,8 @@ pub use request::Question;
 pub struct Settings {
     /// What one request may hold.
     pub limits: RequestLimits,
+    /// Connections at a time.
+    pub connections: usize,
     /// Worker threads for programs; answers to math problems have threads of their own.
     pub workers: usize,
     /// Bytes of verdicts kept in memory.
@@ -46,6 +49,7 @@ pub struct Settings {
 /// A running service, shared by its requests.
 pub struct Service {
     limits: RequestLimits,
+    connections: usize,
     token: Option<Token>,
     registry: Registry,
     graders: Graders,
@@ -57,6 +61,7 @@ pub struct Service {
     /// For the programs that were: a loop that takes a minute delays no other sample by more than its share of the processors.
     long: Pool,
     flights: judge::Flights,
+    bodies: bodies::Bodies,
     /// What a service that stops waits for.
     open: connections::Open,
     metrics: Metrics,
@@ -74,6 +79,7 @@ impl Service {
     ) -> std::io::Result<Arc<Service>> {
         let Settings {
             limits,
+            connections,
             workers,
             cache_bytes,
             token,
@@ -86,9 +92,11 @@ impl Service {
             graders: Graders::new(graders, disk.clone()),
             cache: VerdictCache::new(cache_bytes, disk),
             flights: judge::Flights::default(),
+            bodies: bodies::Bodies::new(limits.body_bytes),
             open: connections::Open::default(),
             metrics: Metrics::default(),
             limits,
+            connections,
             token,
             registry,
         }))

@@ -1,10 +1,15 @@
 //! Reads the body of `POST /v1/verify`, and names the item and the field of what is wrong.
+//!
+//! Every part stays the text that the client sent until it is known what it is: the values of tests have integers of any size and dictionaries with an order, neither of which
+//! [`serde_json::Value`] keeps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datasets::name::why_no_name;
 use datasets::{CodeTask, CodeTest, Compare, LeanTask, MathTask, TaskSpec, Value};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use verifier_api::RequestLimits;
 
 use super::{ProblemResponse, surrogates};
@@ -42,21 +47,17 @@ pub(super) fn read(
     registry: &Registry,
     limits: &RequestLimits,
 ) -> Result<Vec<Question>, ProblemResponse> {
-    let body: Json = serde_json::from_slice(body)
-        .or_else(|error| {
-            surrogates::replaced(body)
-                .and_then(|body| serde_json::from_slice(&body).ok())
-                .ok_or(error)
-        })
+    let mended = surrogates::replaced(body);
+    let body: &RawValue = serde_json::from_slice(mended.as_deref().unwrap_or(body))
         .map_err(ProblemResponse::not_json)?;
-    let Json::Object(mut body) = body else {
+    let Some(mut body) = object(body) else {
         return Err(ProblemResponse::bad(
             None,
             "items",
             "the body is not an object with `items`",
         ));
     };
-    let Some(Json::Array(items)) = body.remove("items") else {
+    let Some(items) = body.remove("items").and_then(array) else {
         return Err(ProblemResponse::bad(
             None,
             "items",
@@ -84,27 +85,42 @@ pub(super) fn read(
         .collect()
 }
 
-fn question(item: Json, registry: &Registry) -> Result<Question, Fault> {
+/// The fields of an object; `None` for anything else.
+fn object(json: &RawValue) -> Option<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(json.get()).ok()
+}
+
+/// The items of an array; `None` for anything else.
+fn array(json: &RawValue) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(json.get()).ok()
+}
+
+/// What a string says; `None` for anything else.
+fn string(json: &RawValue) -> Option<String> {
+    serde_json::from_str(json.get()).ok()
+}
+
+fn question(item: &RawValue, registry: &Registry) -> Result<Question, Fault> {
     let mut fields = Fields::new("", item)?;
     let id = fields.string("id")?;
     let (reference, digest) = (fields.take("task")?, fields.optional_string("task_digest")?);
     let question = Question {
         id,
-        task: match reference {
-            Json::String(name) => named(&name, digest.as_deref(), registry)?,
-            _ if digest.is_some() => {
+        task: match string(reference) {
+            Some(name) => named(&name, digest.as_deref(), registry)?,
+            None if digest.is_some() => {
                 return Err(fields.fault(
                     "task_digest",
                     "it belongs to a task that is named; leave it out where the task itself is sent",
                 ));
             }
-            inline => Arc::new(Known::brought(task(inline)?)),
+            None => Arc::new(Known::brought(task(reference)?)),
         },
         prompt: fields.string("prompt")?,
         completion: fields.string("completion")?,
-        extent: match fields.left.remove("all_tests") {
-            None | Some(Json::Bool(false)) => Extent::UntilFailure,
-            Some(Json::Bool(true)) => Extent::All,
+        extent: match fields.left.remove("all_tests").map(RawValue::get) {
+            None | Some("false") => Extent::UntilFailure,
+            Some("true") => Extent::All,
             Some(_) => {
                 return Err((
                     "all_tests".to_owned(),
@@ -140,8 +156,8 @@ fn named(id: &str, digest: Option<&str>, registry: &Registry) -> Result<Arc<Know
     }
 }
 
-fn task(inline: Json) -> Result<TaskSpec, Fault> {
-    if !inline.is_object() {
+fn task(inline: &RawValue) -> Result<TaskSpec, Fault> {
+    if !inline.get().starts_with('{') {
         return Err((
             "task".to_owned(),
             "it must be a task's id or an object with `kind`".to_owned(),
@@ -193,7 +209,7 @@ fn task(inline: Json) -> Result<TaskSpec, Fault> {
     }
 }
 
-fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
+fn code(fields: &mut Fields<'_>) -> Result<CodeTask, Fault> {
     let entry_point = fields.string("entry_point")?;
     if let Some(reason) = why_no_name(&entry_point) {
         return Err(("task.entry_point".to_owned(), reason));
@@ -210,7 +226,7 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
             .map(|(at, arg)| value(&format!("{path}.args[{at}]"), arg))
             .collect::<Result<_, _>>()?;
         let expected = match fields.left.remove("expected") {
-            Some(expected) => Some(value(&format!("{path}.expected"), &expected)?),
+            Some(expected) => Some(value(&format!("{path}.expected"), expected)?),
             None if canonical.is_some() => None,
             None => {
                 return Err(fields.fault(
@@ -248,17 +264,17 @@ fn code(fields: &mut Fields) -> Result<CodeTask, Fault> {
     })
 }
 
-fn tolerance(fields: &mut Fields) -> Result<f64, Fault> {
+fn tolerance(fields: &mut Fields<'_>) -> Result<f64, Fault> {
     match fields.left.remove("atol") {
         None => Ok(0.0),
-        Some(json) => json
-            .as_f64()
-            .filter(|atol| atol.is_finite() && *atol >= 0.0)
+        Some(json) => serde_json::from_str(json.get())
+            .ok()
+            .filter(|atol: &f64| atol.is_finite() && *atol >= 0.0)
             .ok_or_else(|| fields.fault("atol", "it must be a number, 0 or more")),
     }
 }
 
-fn compare(fields: &mut Fields) -> Result<Compare, Fault> {
+fn compare(fields: &mut Fields<'_>) -> Result<Compare, Fault> {
     match fields.optional_string("compare")? {
         None => Ok(Compare::Equal),
         Some(name) => serde_json::from_value(Json::String(name))
@@ -266,24 +282,24 @@ fn compare(fields: &mut Fields) -> Result<Compare, Fault> {
     }
 }
 
-fn value(path: &str, json: &Json) -> Result<Value, Fault> {
-    Value::from_json(json).map_err(|error| (path.to_owned(), error.to_string()))
+fn value(path: &str, json: &RawValue) -> Result<Value, Fault> {
+    Value::parse_json(json.get()).map_err(|error| (path.to_owned(), error.to_string()))
 }
 
 /// The fields of an object that are not read yet, and the path that leads to it.
-struct Fields {
+struct Fields<'a> {
     path: String,
-    left: Map<String, Json>,
+    left: BTreeMap<String, &'a RawValue>,
 }
 
-impl Fields {
-    fn new(path: &str, json: Json) -> Result<Fields, Fault> {
-        match json {
-            Json::Object(left) => Ok(Fields {
+impl<'a> Fields<'a> {
+    fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, Fault> {
+        match object(json) {
+            Some(left) => Ok(Fields {
                 path: path.to_owned(),
                 left,
             }),
-            _ => {
+            None => {
                 let place = path.trim_end_matches('.');
                 Err((
                     if place.is_empty() { "(item)" } else { place }.to_owned(),
@@ -297,17 +313,14 @@ impl Fields {
         (format!("{}{name}", self.path), reason.to_owned())
     }
 
-    fn take(&mut self, name: &str) -> Result<Json, Fault> {
+    fn take(&mut self, name: &str) -> Result<&'a RawValue, Fault> {
         self.left
             .remove(name)
             .ok_or_else(|| self.fault(name, "it is missing"))
     }
 
     fn string(&mut self, name: &str) -> Result<String, Fault> {
-        match self.take(name)? {
-            Json::String(text) => Ok(text),
-            _ => Err(self.fault(name, "it must be a string")),
-        }
+        string(self.take(name)?).ok_or_else(|| self.fault(name, "it must be a string"))
     }
 
     fn optional_string(&mut self, name: &str) -> Result<Option<String>, Fault> {
@@ -318,14 +331,11 @@ impl Fields {
         }
     }
 
-    fn required_list(&mut self, name: &str) -> Result<Vec<Json>, Fault> {
-        match self.take(name)? {
-            Json::Array(items) => Ok(items),
-            _ => Err(self.fault(name, "it must be an array")),
-        }
+    fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, Fault> {
+        array(self.take(name)?).ok_or_else(|| self.fault(name, "it must be an array"))
     }
 
-    fn list(&mut self, name: &str) -> Result<Vec<Json>, Fault> {
+    fn list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, Fault> {
         if self.left.contains_key(name) {
             self.required_list(name)
         } else {
@@ -338,9 +348,10 @@ impl Fields {
         self.list(name)?
             .into_iter()
             .enumerate()
-            .map(|(index, text)| match text {
-                Json::String(text) => Ok(text),
-                _ => Err(self.fault(&format!("{name}[{index}]"), "it must be a string of Python")),
+            .map(|(index, text)| {
+                string(text).ok_or_else(|| {
+                    self.fault(&format!("{name}[{index}]"), "it must be a string of Python")
+                })
             })
             .collect()
     }

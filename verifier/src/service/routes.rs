@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{MatchedPath, Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
@@ -12,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
 use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, VerifyResponse};
 
-use super::judge::{Refusal, judge};
+use super::judge::{Batch, Refusal, judge};
 use super::{ProblemResponse, Service, openapi, request};
 use crate::cache::Key;
 
@@ -26,38 +27,41 @@ pub(super) async fn verify(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ProblemResponse> {
+    let full = |Refusal::Full { retry_after }| ProblemResponse::full(retry_after);
     let limit = service.limits.body_bytes;
-    let body = read(body, &headers, limit, BODY).await?;
+    let length = length(&headers, limit)?;
+    let mut held = service.bodies.hold(length).map_err(full)?;
+    let body = read(body, limit, BODY).await?;
+    held.shrink(body.len());
     let _open = service.open.one();
     // Reading a large body and making its keys is no work for a thread that answers others too.
-    let questions = {
+    let batch = {
         let service = Arc::clone(&service);
         tokio::task::spawn_blocking(move || {
             request::read(&body, &service.registry, &service.limits)
+                .map(|questions| Batch::new(&service, questions))
         })
         .await
         .map_err(|_| ProblemResponse::unread())??
     };
-    let results = judge(&service, questions)
-        .await
-        .map_err(|Refusal::Full { retry_after }| ProblemResponse::full(retry_after))?;
+    let results = judge(&service, batch).await.map_err(full)?;
     Ok(Json(VerifyResponse { results }).into_response())
 }
 
-/// The body, never more than `limit` bytes of it, and no longer waited for than `patience`.
-async fn read(
-    body: Body,
-    headers: &HeaderMap,
-    limit: usize,
-    patience: Duration,
-) -> Result<Vec<u8>, ProblemResponse> {
+/// How long the body may be: as long as announced, or as `limit`, where it is not announced.
+fn length(headers: &HeaderMap, limit: usize) -> Result<usize, ProblemResponse> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok())
         .and_then(|length| length.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limit) {
-        return Err(ProblemResponse::too_large(limit));
+    match announced {
+        Some(length) if length > limit => Err(ProblemResponse::too_large(limit)),
+        announced => Ok(announced.unwrap_or(limit)),
     }
+}
+
+/// The body, never more than `limit` bytes of it, and no longer waited for than `patience`.
+async fn read(body: Body, limit: usize, patience: Duration) -> Result<Vec<u8>, ProblemResponse> {
     tokio::time::timeout(patience, all(body, limit))
         .await
         .map_err(|_| ProblemResponse::late(patience))?
@@ -95,11 +99,11 @@ pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {
 
 pub(super) async fn verdict(
     State(service): Shared,
-    Path(text): Path<String>,
+    path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<StoredVerdict>, ProblemResponse> {
-    let key: Key = text
-        .parse()
-        .map_err(|_| ProblemResponse::bad(None, "key", "a key is 64 hexadecimal digits"))?;
+    let no_key = || ProblemResponse::bad(None, "key", "a key is 64 hexadecimal digits");
+    let Path(text) = path.map_err(|_| no_key())?;
+    let key: Key = text.parse().map_err(|_| no_key())?;
     let found = tokio::task::spawn_blocking(move || service.cache.get(&key))
         .await
         .ok()
@@ -174,7 +178,7 @@ mod tests {
     async fn a_body_that_does_not_come_is_given_up() {
         let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
         let patience = Duration::from_millis(10);
-        let problem = read(Body::from_stream(pieces), &HeaderMap::new(), 100, patience)
+        let problem = read(Body::from_stream(pieces), 100, patience)
             .await
             .unwrap_err();
         assert_eq!(

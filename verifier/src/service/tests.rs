@@ -26,6 +26,7 @@ fn settings() -> Settings {
             items: 20,
             queue: 20,
         },
+        connections: 100,
         workers: 2,
         cache_bytes: 1 << 20,
         token: None,
@@ -34,6 +35,7 @@ fn settings() -> Settings {
             workers: 1,
             math: math::Settings::default(),
             limits: Limits::default(),
+            room: None,
             expected_bytes: 1 << 20,
             require: Vec::new(),
         },
@@ -180,10 +182,13 @@ async fn the_second_time_the_cache_answers_and_can_be_asked_by_key() {
             .0,
         StatusCode::NOT_FOUND
     );
-    assert_eq!(
-        get(&app, "/v1/verdicts/short").await.0,
-        StatusCode::UNPROCESSABLE_ENTITY
-    );
+    for no_key in ["short", "%ff"] {
+        let (status, problem) = get(&app, &format!("/v1/verdicts/{no_key}")).await;
+        assert_eq!(
+            (status, problem["type"].as_str()),
+            (StatusCode::UNPROCESSABLE_ENTITY, Some("/problems/bad-item"))
+        );
+    }
 }
 
 #[tokio::test]
@@ -439,6 +444,36 @@ async fn a_sandbox_that_passes_wrong_programs_is_not_used() {
         .find(|grader| grader.name == "code")
         .unwrap();
     assert_eq!(code.state, verifier_api::GraderState::Unavailable);
+}
+
+#[tokio::test]
+async fn what_is_unavailable_for_two_is_cached_for_neither() {
+    let service = service(settings());
+    let doubling = Scripted::doubling();
+    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+        if source.contains("broken") {
+            return Err(sandboxes::SandboxError::Transient("not now".to_owned()));
+        }
+        let program = sandboxes::Program {
+            source,
+            entry_point: "f",
+            calls,
+            watch: None,
+        };
+        doubling.run(&program, limits)
+    }));
+    service.prepare(opens(&sandbox));
+    let twice = json!([
+        item("a", &doubles(), "broken"),
+        item("b", &doubles(), "broken")
+    ]);
+    let (_, body) = verify(&app(service), &twice).await;
+    for result in body["results"].as_array().unwrap() {
+        assert_eq!(
+            (&result["verdict"], &result["cached"]),
+            (&json!("unavailable"), &json!(false))
+        );
+    }
 }
 
 #[tokio::test]

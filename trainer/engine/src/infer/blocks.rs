@@ -61,6 +61,11 @@ impl Rows {
         pool.free.extend(self.blocks.drain(..).map(Reverse));
     }
 
+    /// Number of blocks that it has.
+    pub(crate) fn held(&self) -> usize {
+        self.blocks.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

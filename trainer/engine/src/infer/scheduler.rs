@@ -130,13 +130,12 @@ impl Scheduler {
     fn pieces(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut chunk = self.chunk;
-        let running = |s: &Sequence| {
-            s.samples
-                .iter()
-                .filter(|s| s.phase == Phase::Running)
-                .count()
-        };
-        let mut sequences: usize = self.sequences[self.first..].iter().map(running).sum();
+        let running = |s: &Sequence| s.running().count();
+        let growing = |s: &Sequence| s.running().filter(|sample| s.grows(sample)).count();
+        let all = &self.sequences[self.first..];
+        let mut sequences: usize = all.iter().map(running).sum();
+        // Running samples that may ask for another block.
+        let mut growing: usize = all.iter().map(growing).sum();
         // Once someone has to wait, nobody younger is let in.
         let mut open = true;
         for (request, sequence) in self.sequences.iter_mut().enumerate().skip(self.first) {
@@ -162,11 +161,12 @@ impl Scheduler {
                 }
                 continue;
             }
+            let last = blocks_for(sequence.most.saturating_sub(1));
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
                 if sample.phase == Phase::Waiting {
-                    // A block is left for each that runs, so that what is let in is not interrupted at the next step.
+                    // A block is left for each that may still ask for one, so that what is let in is not interrupted at the next step.
                     let need = blocks_for(sample.tokens.len());
-                    let room = sequences == 0 || need + sequences <= self.pool.free();
+                    let room = sequences == 0 || need + growing <= self.pool.free();
                     open = open
                         && sequences < self.max_sequences
                         && room
@@ -174,6 +174,7 @@ impl Scheduler {
                     if open {
                         sample.phase = Phase::Running;
                         sequences += 1;
+                        growing += usize::from(need < last);
                     }
                 }
                 if sample.phase == Phase::Running {

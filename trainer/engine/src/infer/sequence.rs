@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::blocks::Rows;
+use super::blocks::{Rows, blocks_for};
 use crate::batch::Sampled;
 use crate::sample::Sampling;
 use crate::text::{StopStrings, Tokenizer};
@@ -85,9 +85,20 @@ impl Sequence {
         self.computed == self.prompt.len()
     }
 
+    /// The samples that have rows.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Sample> {
+        let samples = self.samples.iter();
+        samples.filter(|sample| sample.phase == Phase::Running)
+    }
+
     /// Whether any sample has rows.
     pub(crate) fn runs(&self) -> bool {
-        self.samples.iter().any(|s| s.phase == Phase::Running)
+        self.running().next().is_some()
+    }
+
+    /// Whether a sample may need more blocks than it has. Its last token is drawn, and never computed.
+    pub(crate) fn grows(&self, sample: &Sample) -> bool {
+        sample.rows.held() < blocks_for(self.most.saturating_sub(1))
     }
 
     /// Adds a drawn token; says why the sample ends with it, if it does.

@@ -59,7 +59,18 @@ fn device(args: &DeviceArgs) -> Check {
         .and_then(|options| Ok(options.device.available()?));
     match found {
         Ok(name) => Check::ok("device", name),
-        Err(error) => Check::fail("device", paragraph(&error), "rapid doctor --device cpu"),
+        Err(error) => Check::fail("device", paragraph(&error), without(&Device::gpu())),
+    }
+}
+
+/// What to do where a GPU that was asked for cannot be had; `first` is the first one.
+fn without<T>(first: &Result<T, Absent>) -> &'static str {
+    match first {
+        Err(Absent::None(_)) => {
+            "install NVIDIA's driver, 580 or later (525 or later with the libraries for CUDA 12); without a GPU, use --device cpu"
+        }
+        Err(Absent::Unusable(_)) => "until this is mended, use --device cpu",
+        Ok(_) => "use a GPU that is there, or --device cpu",
     }
 }
 
@@ -146,4 +157,16 @@ fn field(path: &str, name: &str) -> Option<String> {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim().to_owned())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_that_was_asked_for_in_vain_comes_with_what_to_do() {
+        let none = without::<()>(&Err(Absent::None("no NVIDIA driver is installed".into())));
+        assert!(none.contains("driver, 580 or later") && none.contains("--device cpu"));
+        assert!(without(&Ok(())).contains("that is there"));
+    }
 }

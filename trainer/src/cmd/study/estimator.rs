@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use engine::{Engine, Sampling};
 use indicatif::ProgressBar;
 use trainer::config::{self, MOST_COMPLETIONS, MOST_SAMPLES, MOST_TOKENS};
@@ -14,9 +13,11 @@ use trainer::stderr::say;
 use trainer::stop::Stop;
 use trainer::study::{self, Behaviour, Plan, Sampled, Study, StudyError, Toy};
 
-use crate::cmd::args::{DeviceArgs, PromptArgs, open_dataset, open_model, temperature, up_to};
+use crate::cmd::args::{
+    DeviceArgs, PromptArgs, model_path, open_dataset, open_model, temperature, up_to,
+};
 use crate::cmd::bar::bar;
-use crate::cmd::eval::{Part, asked};
+use crate::cmd::eval::{Part, asked, asking};
 use crate::cmd::{Interrupted, Usage, block_on, print};
 
 /// Fewest groups from which bias and its error can be estimated.
@@ -74,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = up_to(MOST_TOKENS))]
     max_tokens: usize,
     /// Sampling temperature, as in training
-    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero)]
+    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero, allow_negative_numbers = true)]
     temperature: f32,
     /// Numbers that a gradient is sketched to; inner products of sketches are off by about √(2/N)
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = sketch_size)]
@@ -121,8 +122,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .into());
     }
     // A folder that cannot be written to is better known before the work.
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("{} cannot be made", args.out.display()))?;
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        Usage(format!(
+            "--out {} cannot be made: {error}",
+            args.out.display()
+        ))
+    })?;
     let model = match &args.model {
         Some(model) => Some(block_on(on_model(args, model))?),
         None => None,
@@ -147,12 +152,16 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     };
     let rewards = RewardClient::new(&settings)?;
     let dataset = open_dataset(name, args.data_dir.as_deref())?;
+    // What can be wrong here is better known before the verifier is waited for.
+    let asking = asking(&args.prompt.of(name), args.split.of(&dataset))?;
+    for model in args.behaviour.iter().map(String::as_str).chain([model]) {
+        model_path(model)?;
+    }
     rewards.start(name, &dataset).await?;
     let stop = Stop::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;
     let tasks = args.split.tasks(dataset);
-    let data = args.prompt.of(name);
-    let (prompts, stop_strings) = tokio::task::block_in_place(|| asked(&data, &engine, tasks))?;
+    let prompts = tokio::task::block_in_place(|| asked(&asking, &engine, tasks))?;
     let plan = Plan {
         groups: args.groups,
         group_size: args.group_size,
@@ -163,7 +172,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
                 ..Sampling::default()
             },
             max_tokens: args.max_tokens,
-            stop_strings,
+            stop_strings: asking.stop_strings().to_vec(),
         },
         seed: args.seed,
         sketch: args.sketch,

@@ -106,7 +106,7 @@ fn lengths(start: &Means, now: &Means, phase: usize) -> Vec<Finding> {
             now.length, start.length
         ),
         remedy: format!(
-            "Read samples/phase-{phase}.md: if they repeat themselves, continue from an earlier checkpoint with a lower `optimiser.lr`; if they try many answers, let the verifier count one; if they reason better, all is well"
+            "Read samples/phase-{phase}.md: if they repeat themselves, start another run from an earlier checkpoint (`model.path`) with a lower `optimiser.lr`; if they try many answers, let the verifier count one; if they reason better, all is well"
         ),
     };
     let mut findings = vec![longer];

@@ -21,6 +21,7 @@ fn step(step: usize) -> StepRecord {
             right: 2,
         },
         dropped: 0,
+        drawn_reward: None,
         terms: BTreeMap::new(),
         algo: Metrics {
             judged: 128,

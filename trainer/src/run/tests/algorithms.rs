@@ -87,7 +87,7 @@ async fn grpo_logs_how_far_it_is_from_where_it_began() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_sampling_draws_groups_that_say_nothing_anew() {
     let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
-    let mut mixed = Vec::new();
+    let (mut mixed, mut apart) = (Vec::new(), false);
     for rounds in [
         "algorithm.dynamic_sampling=0",
         "algorithm.dynamic_sampling=9",
@@ -103,9 +103,20 @@ async fn dynamic_sampling_draws_groups_that_say_nothing_anew() {
         );
         let dropped: usize = steps.iter().map(|step| step.dropped).sum();
         assert_eq!(dropped > 0, rounds.ends_with('9'));
+        for phase in steps.chunks(2) {
+            let kept = (phase[0].algo.reward + phase[1].algo.reward) / 2.0;
+            let drawn = phase[0].drawn_reward;
+            assert_eq!(drawn.is_some(), rounds.ends_with('9'));
+            assert_eq!(phase[1].drawn_reward, None);
+            // Where nothing was given up, what was drawn is what is kept.
+            let same = drawn.is_none_or(|drawn| (drawn - kept).abs() < 1e-12);
+            assert!(same || phase[0].dropped > 0, "{drawn:?}, {kept}");
+            apart |= !same;
+        }
         mixed.push(steps.iter().map(|step| step.groups.mixed).sum::<usize>());
     }
     assert!(mixed[0] < 75 && mixed[1] == 80, "{mixed:?}");
+    assert!(apart, "the reward of what was given up is in the mean");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,6 +224,20 @@ async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
     failed(&cut, &config, 7).await;
     trained(&cut, &config).await;
     assert_same(&course(&cut), &course(&never), "padded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_without_an_end_token_has_nothing_to_pad_with() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let sets = ["algorithm.sum_padding=true", "eval.samples=0"];
+    let config = of_preset(&server.url, Preset::RapidAuthor, &sets);
+    let policy = Arc::new(Toy::without_end());
+    let job = fitted(&home.path().join("run"), &config, policy).unwrap();
+    let said = train(job).await.unwrap_err().to_string();
+    assert!(
+        said.contains("no end-of-text token") && said.contains("`algorithm.sum_padding`"),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

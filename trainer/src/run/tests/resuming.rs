@@ -134,6 +134,41 @@ async fn a_finished_run_goes_on_from_each_checkpoint_that_it_keeps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_checkpoints_are_gone_begins_anew_only_where_that_is_asked_for() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let root = home.path().join("run");
+    let config = config(&server.url, &[]);
+    go(&root, &config).await.unwrap();
+    let expected = course(&root);
+    std::fs::remove_dir_all(root.join("checkpoints")).unwrap();
+    // How often the run is to be saved from now on says nothing of what was saved.
+    let seldom = super::config(&server.url, &["run.checkpoint_every=0"]);
+    for config in [&config, &seldom] {
+        let words = [
+            "checkpoints has no checkpoint, but 10 updates are in the logs",
+            "delete metrics.jsonl",
+        ];
+        assert_refused(&root, config, &words).await;
+    }
+    std::fs::remove_file(root.join("metrics.jsonl")).unwrap();
+    go(&root, &config).await.unwrap();
+    assert_same(&course(&root), &expected, "from the first update again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_killed_before_its_newest_checkpoint_was_linked_links_it() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let root = home.path().join("run");
+    let config = config(&server.url, &[]);
+    go(&root, &config).await.unwrap();
+    let last = root.join("checkpoints/last");
+    std::fs::remove_file(&last).unwrap();
+    std::os::unix::fs::symlink("step-8", &last).unwrap();
+    go(&root, &config).await.unwrap();
+    assert_eq!(std::fs::read_link(&last).unwrap(), Path::new("step-10"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn samples_that_are_gone_are_missed_before_anything_is_cut() {
     let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
     let root = home.path().join("run");
@@ -208,6 +243,64 @@ fn a_run_goes_on_with_the_tasks_that_it_began_with() {
 }
 
 #[test]
+fn a_run_goes_on_with_the_model_that_it_began_with_and_a_word_about_another_device() {
+    let home = tempfile::tempdir().unwrap();
+    let (root, model) = (home.path().join("run"), Path::new("models/m"));
+    let config = config("http://127.0.0.1:1", &[]);
+    let plain = || DataNote::of(&config, &dataset(2, 2), None).unwrap();
+    let note = |model: &str, device: &str| plain().with(model.to_owned(), device);
+    let folder = RunFolder::create(&root, "").unwrap();
+    // An older version's note says nothing of either.
+    plain().keep(&folder).unwrap();
+    let begun = note("a", "cpu (2 threads, avx512, f32)");
+    begun.check_model(&root, model).unwrap();
+    assert_eq!(begun.moved(&root).unwrap(), None);
+    begun.keep(&folder).unwrap();
+
+    let other = note("b", "cpu (8 threads, avx2, bf16)");
+    assert_eq!(other.moved(&root).unwrap(), None);
+    let error = other.check_model(&root, model).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        error.is_refusal() && said.starts_with("the files of the model models/m are not those"),
+        "{said}"
+    );
+    let same = note("a", "NVIDIA H100 80GB HBM3 (bf16)");
+    same.check_model(&root, model).unwrap();
+    let said = same.moved(&root).unwrap().unwrap();
+    assert!(
+        said.starts_with(
+            "the run was computed on cpu so far, and goes on on NVIDIA H100 80GB HBM3,"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn tasks_of_both_splits_are_counted() {
+    let home = tempfile::tempdir().unwrap();
+    let config = config("http://127.0.0.1:1", &[]);
+    let counted = |name: &str, tasks: &Dataset| {
+        let root = home.path().join(name);
+        let note = DataNote::of(&config, tasks, None).unwrap();
+        note.keep(&RunFolder::create(&root, "").unwrap()).unwrap();
+        trained_on(&root).unwrap()
+    };
+    let apart = dataset(4, 3);
+    assert_eq!(counted("apart", &apart), Some(0));
+    let undivided = Dataset {
+        eval: apart.train.clone(),
+        ..apart.clone()
+    };
+    assert_eq!(counted("undivided", &undivided), Some(4));
+    let mut asked = apart;
+    asked.eval[1].question = "  Question toy/train/2".into();
+    assert_eq!(counted("asked", &asked), Some(1));
+    RunFolder::create(&home.path().join("older"), "").unwrap();
+    assert_eq!(trained_on(&home.path().join("older")).unwrap(), None);
+}
+
+#[test]
 fn a_template_in_a_file_is_of_the_data_too() {
     let home = tempfile::tempdir().unwrap();
     let (root, file) = (home.path().join("run"), home.path().join("mine.txt"));
@@ -247,6 +340,14 @@ fn a_new_run_is_refused_where_something_else_is() {
     std::fs::create_dir(&new).unwrap();
     // As `rapid quickstart` begins.
     std::fs::write(new.join("verifier.log"), "told").unwrap();
+    RunFolder::check_free(&new).unwrap();
+    std::fs::write(new.join("data.json"), "{}").unwrap();
+    let said = RunFolder::check_free(&new).unwrap_err().to_string();
+    assert!(said.contains("such as data.json"), "{said}");
+    // As a start leaves it that is cut off before its folder is a run's.
+    let config = config("http://127.0.0.1:1", &[]);
+    let note = DataNote::of(&config, &dataset(2, 2), None).unwrap();
+    note.keep(&RunFolder::claim(&new).unwrap()).unwrap();
     RunFolder::check_free(&new).unwrap();
     RunFolder::create(&new, "").unwrap();
     assert!(matches!(

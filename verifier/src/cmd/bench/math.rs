@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use verifier::grade::math::{Comparison, Policy, compare, grade};
 
 use super::Args;
+use crate::cmd::Usage;
 
 pub(super) fn measure(args: &Args) -> anyhow::Result<Value> {
     match &args.pairs {
@@ -20,6 +21,13 @@ pub(super) fn measure(args: &Args) -> anyhow::Result<Value> {
 
 /// One thread, every pair of a file in turn for a second, by the lenient policy: = and ~ are equal, ! is not.
 fn pairs(path: &Path) -> anyhow::Result<Value> {
+    if !path.exists() {
+        return Err(Usage(format!(
+            "there is no file {}; give another to --pairs",
+            path.display()
+        ))
+        .into());
+    }
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let mut pairs = Vec::new();

@@ -15,7 +15,10 @@ impl Sandbox for Brief<'_> {
     }
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        decided(self.0.run(program, &cut(limits))?, limits)
+        match cut(limits) {
+            Some(limits) => decided(self.0.run_once(program, &limits)?),
+            None => self.0.run(program, limits),
+        }
     }
 
     fn run_tests(
@@ -25,10 +28,10 @@ impl Sandbox for Brief<'_> {
         tests: &[String],
         limits: &Limits,
     ) -> Result<Run, SandboxError> {
-        decided(
-            self.0.run_tests(program, prelude, tests, &cut(limits))?,
-            limits,
-        )
+        match cut(limits) {
+            Some(limits) => decided(self.0.run_tests_once(program, prelude, tests, &limits)?),
+            None => self.0.run_tests(program, prelude, tests, limits),
+        }
     }
 }
 
@@ -41,17 +44,17 @@ pub(super) fn given_up() -> SandboxError {
     SandboxError::Transient("the program is not over soon".to_owned())
 }
 
-fn cut(limits: &Limits) -> Limits {
-    Limits {
-        fuel: limits.fuel.min(FUEL),
+/// The limits of a first try; `None` where these are no wider.
+fn cut(limits: &Limits) -> Option<Limits> {
+    (limits.fuel > FUEL).then_some(Limits {
+        fuel: FUEL,
         ..*limits
-    }
+    })
 }
 
-fn decided(run: Run, limits: &Limits) -> Result<Run, SandboxError> {
-    let stopped = matches!(run.end, End::OutOfFuel | End::OutOfTime);
-    if stopped && limits.fuel > FUEL {
-        return Err(given_up());
+fn decided(run: Run) -> Result<Run, SandboxError> {
+    match run.end {
+        End::OutOfFuel | End::OutOfTime => Err(given_up()),
+        _ => Ok(run),
     }
-    Ok(run)
 }

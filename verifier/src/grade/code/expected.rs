@@ -11,10 +11,9 @@ use super::Attempt;
 use crate::cache::{Disk, Key, KeyWriter, Lru, Table};
 use crate::grade::excerpt;
 
-/// Fuel for a data set's own solution: far beyond the slowest of MBPP+ (task 599), but not endless.
-const SOLUTION_FUEL: u64 = 20_000_000_000_000;
-/// Fuel for the solution of a task that came with a request: so many times a program's.
-const BROUGHT_FUEL: u64 = 10;
+/// Fuel for a task's own solution, whoever brought the task: three times what the slowest of MBPP+ takes (task 599, 698 G), some minutes of a core. It bounds what a task that is asked
+/// for once may cost; its program gets no more than twice what the solution took.
+const SOLUTION_FUEL: u64 = 2_000_000_000_000;
 
 /// What a task's own solution did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +38,9 @@ type Slot = Arc<Mutex<Option<Outcome>>>;
 
 /// Expected values by task.
 pub(super) struct Expectations {
-    memory: Mutex<Lru<Arc<Expectation>>>,
-    /// By the fuel, too: what is too much for one may be little for another.
-    making: Mutex<HashMap<(Key, u64), Slot>>,
+    /// That a task has none is remembered too, so that its solution, which has the same fuel each time, is not run again for each of its samples.
+    memory: Mutex<Lru<Outcome>>,
+    making: Mutex<HashMap<Key, Slot>>,
     disk: Option<Arc<Disk>>,
 }
 
@@ -63,20 +62,16 @@ impl Expectations {
         calls: &[String],
         limits: &Limits,
     ) -> Outcome {
+        let fuel = limits.fuel.max(SOLUTION_FUEL);
         let key = key(attempt.sandbox, task, solution, calls, limits);
         if let Some(kept) = self.kept(&key) {
-            return Ok(kept);
+            return kept;
         }
-        let fuel = if attempt.brought {
-            limits.fuel.saturating_mul(BROUGHT_FUEL)
-        } else {
-            limits.fuel.max(SOLUTION_FUEL)
-        };
         let slot = Arc::clone(
             self.making
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .entry((key, fuel))
+                .entry(key)
                 .or_default(),
         );
         let mut slot = match slot.try_lock() {
@@ -95,14 +90,11 @@ impl Expectations {
         let outcome = match &*slot {
             Some(outcome) => outcome.clone(),
             None => {
-                let outcome = self.kept(&key).map_or_else(
-                    || {
-                        let limits = super::with_fuel(*limits, fuel);
-                        make(attempt.sandbox, task, solution, calls, &limits)
-                            .map(|made| self.keep(key, made, attempt.brought))
-                    },
-                    Ok,
-                );
+                let outcome = self.kept(&key).unwrap_or_else(|| {
+                    let limits = super::with_fuel(*limits, fuel);
+                    let made = make(attempt.sandbox, task, solution, calls, &limits);
+                    self.keep(key, made.map(Arc::new), attempt.brought)
+                });
                 // What may succeed the next time is tried again by the next.
                 if !matches!(&outcome, Err(none) if none.retryable) {
                     *slot = Some(outcome.clone());
@@ -113,48 +105,51 @@ impl Expectations {
         self.making
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .remove(&(key, fuel));
+            .remove(&key);
         outcome
     }
 
-    fn kept(&self, key: &Key) -> Option<Arc<Expectation>> {
+    fn kept(&self, key: &Key) -> Option<Outcome> {
         if let Some(kept) = self
             .memory
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(key)
         {
-            return Some(Arc::clone(kept));
+            return Some(kept.clone());
         }
         let bytes = self.disk.as_ref()?.get(Table::Expected, key)?;
-        let kept: Arc<Expectation> = Arc::new(serde_json::from_slice(&bytes).ok()?);
+        let kept: Outcome = Ok(Arc::new(serde_json::from_slice(&bytes).ok()?));
         self.remember(*key, &kept);
         Some(kept)
     }
 
-    fn keep(&self, key: Key, made: Expectation, brought: bool) -> Arc<Expectation> {
-        let made = Arc::new(made);
+    fn keep(&self, key: Key, made: Outcome, brought: bool) -> Outcome {
         self.remember(key, &made);
         if let Some(disk) = &self.disk
             && !brought
-            && let Ok(bytes) = serde_json::to_vec(&*made)
+            && let Ok(made) = &made
+            && let Ok(bytes) = serde_json::to_vec(&**made)
         {
             disk.put(Table::Expected, key, bytes);
         }
         made
     }
 
-    fn remember(&self, key: Key, made: &Arc<Expectation>) {
-        let bytes = 256
-            + made
+    fn remember(&self, key: Key, outcome: &Outcome) {
+        let bytes = match outcome {
+            Ok(made) => made
                 .values
                 .iter()
                 .map(|value| value.len() + 24)
-                .sum::<usize>();
+                .sum::<usize>(),
+            Err(none) if none.retryable => return,
+            Err(none) => none.reason.len(),
+        };
         self.memory
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .put(key, Arc::clone(made), bytes);
+            .put(key, outcome.clone(), 256 + bytes);
     }
 }
 
@@ -204,7 +199,7 @@ fn make(
         retryable: false,
     };
     match run.end {
-        End::Completed | End::Watched => {}
+        End::Completed | End::Uncalled | End::Watched => {}
         End::Unloadable { kind, message } => {
             return Err(wrong(format!("{kind}: {}", excerpt(&message))));
         }

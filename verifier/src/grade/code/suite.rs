@@ -1,8 +1,9 @@
 //! What of a task's test code is one test each.
 //!
-//! A text that defines tests (`unittest.TestCase` classes, `test_…` functions, HumanEval's `check(candidate)`) is loaded once, and each of its
-//! tests is run by a statement of its own; any other text is a test by itself. Which tests there are is read from the text in the
-//! sandbox, by Python's own parser; nothing of it is run for that. A text that is no Python, or nothing but comments, is the task's fault and no program's.
+//! A text that defines tests (`unittest.TestCase` classes, classes of pytest's form, `test_…` functions, HumanEval's `check(candidate)`, each of which may be asynchronous) is loaded
+//! once, and each of its tests is run by a statement of its own; any other text is a test by itself. What stands under `if __name__ == "__main__":` is run where it tests something that is
+//! not run anyway. Which tests there are is read from the text in the sandbox, by Python's own parser; nothing of it is run for that. A text that is no Python, or nothing but
+//! comments, or holds what looks like a test but would not be run, is the task's fault and no program's.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,7 @@ use crate::grade::excerpt;
 
 const FIND: &str = include_str!("find_tests.py");
 const RUN_CASE: &str = include_str!("run_case.py");
+const RUN_ASYNC: &str = include_str!("run_async.py");
 /// Bytes of suites kept in memory.
 const MEMORY: usize = 64 << 20;
 
@@ -29,6 +31,8 @@ pub(super) struct Suite {
     pub tests: Vec<String>,
     /// What each test is called.
     pub names: Vec<String>,
+    /// Whether it may give values to names that later tests go by.
+    pub binds: Vec<bool>,
 }
 
 impl Suite {
@@ -37,6 +41,27 @@ impl Suite {
         let run = self.tests.iter().take(index + 1);
         let texts = std::iter::once(&self.prelude).chain(run);
         blame::depends(texts.map(String::as_str))
+    }
+
+    /// Has a text loaded before the tests, once.
+    fn load(&mut self, text: &str) {
+        if !self.prelude.contains(text) {
+            let _ = write!(self.prelude, "\n{text}\n");
+        }
+    }
+
+    fn add(&mut self, test: String, name: String, binds: bool) {
+        self.tests.push(test);
+        self.names.push(name);
+        self.binds.push(binds);
+    }
+
+    /// What is run before the test of that number in a fresh instance, so that it finds the names that earlier tests have made, but for those that `stopped` the program.
+    pub(super) fn before(&self, index: usize, stopped: &[usize]) -> Vec<String> {
+        (0..index)
+            .filter(|earlier| self.binds[*earlier] && !stopped.contains(earlier))
+            .map(|earlier| self.tests[earlier].clone())
+            .collect()
     }
 }
 
@@ -97,6 +122,7 @@ fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite
         prelude: task.imports.join("\n"),
         tests: Vec::new(),
         names: Vec::new(),
+        binds: Vec::new(),
     };
     for (index, text) in task.asserts.iter().enumerate() {
         let (code, tests) = match run.calls.get(index) {
@@ -108,32 +134,47 @@ fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite
             }
             Some(Call::TooLarge) | None => return Err(unreadable("it is too large")),
         };
-        if tests.is_empty() {
-            suite.tests.push(text.clone());
-            suite.names.push(text.clone());
-            continue;
-        }
+        let says = |words: &[&str]| words.iter().any(|word| text.contains(*word));
         // Many people's tests import the function from a module of this name.
-        if code.contains("import solution") || code.contains("from solution import") {
+        if says(&["import solution", "from solution import"]) {
             let name = &task.entry_point;
-            let _ = write!(
-                suite.prelude,
-                "\nimport sys, types\nsys.modules['solution'] = types.ModuleType('solution')\nsys.modules['solution'].{name} = {name}\n"
-            );
+            suite.load(&format!(
+                "import sys, types\nsys.modules['solution'] = types.ModuleType('solution')\nsys.modules['solution'].{name} = {name}"
+            ));
+        }
+        if says(&["async def", "asyncio", "Asyncio"]) {
+            suite.load(RUN_ASYNC);
+        }
+        if tests.is_empty() {
+            suite.add(text.clone(), text.clone(), binds(text));
+            continue;
         }
         if tests
             .iter()
-            .any(|(test, _)| test.starts_with("_rapid_run_case("))
+            .any(|(test, _)| test.starts_with("_rapid_run_"))
         {
-            let _ = write!(suite.prelude, "\n{RUN_CASE}");
+            suite.load(RUN_CASE);
         }
         let _ = write!(suite.prelude, "\n{code}\n");
         for (test, name) in tests {
-            suite.tests.push(test);
-            suite.names.push(name);
+            // A text that is a test in another form than its own.
+            let whole = name == *text;
+            suite.add(test, name, whole);
         }
     }
     Ok(suite)
+}
+
+/// Whether a text may give values to names: whether it is more than assertions, one below the other. In doubt it may.
+fn binds(text: &str) -> bool {
+    let continues = |line: &str| line.starts_with([' ', '\t', ')', ']', '}', '#']);
+    let asserts = |line: &str| line.starts_with("assert ") || line.starts_with("assert(");
+    !text
+        .lines()
+        .filter(|line| !line.is_empty())
+        .all(|line| continues(line) || asserts(line))
+        || text.contains(';')
+        || text.contains(":=")
 }
 
 fn unreadable(why: &str) -> SandboxError {
@@ -161,4 +202,29 @@ fn found_tests(found: &str) -> Option<(String, Vec<(String, String)>)> {
         })
         .collect::<Option<_>>()?;
     Some((code.clone(), tests))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_assertions_alone_makes_no_names() {
+        for (text, expected) in [
+            ("assert f(1) == 2", false),
+            (
+                "assert f(\n    1,\n) == {'a': 2}\nassert(f(2))\n\n# and so on",
+                false,
+            ),
+            ("x = f(1)", true),
+            ("import math\nassert f(1)", true),
+            ("assert f(1); x = 2", true),
+            ("assert (x := f(1)) == 2", true),
+            ("for x in range(3):\n    assert f(x)", true),
+            // What looks like more, inside a text, may be more.
+            ("assert f(1) == \"\"\"\nx\"\"\"", true),
+        ] {
+            assert_eq!(binds(text), expected, "{text}");
+        }
+    }
 }

@@ -32,6 +32,8 @@ pub(super) struct Tally {
     pub stdout: String,
     /// Whether a clock ended one of the runs.
     pub by_clock: bool,
+    /// Whether a run of tests got to its end without a call of the program.
+    pub uncalled: bool,
 }
 
 impl Tally {
@@ -110,8 +112,11 @@ impl Tally {
     /// Notes how a run ended, having answered all tests before `index`; whether those behind it are worth another run.
     fn end(&mut self, end: &End, index: usize) -> bool {
         let (verdict, reason) = match end {
-            End::Completed if index == self.total => return false,
-            End::Completed | End::Watched => {
+            End::Completed | End::Uncalled if index == self.total => {
+                self.uncalled |= *end == End::Uncalled;
+                return false;
+            }
+            End::Completed | End::Uncalled | End::Watched => {
                 (Verdict::Incorrect, "not every call was answered".to_owned())
             }
             End::Unloadable { kind, message } => {
@@ -129,7 +134,7 @@ impl Tally {
         };
         let detail = json!({ "reason": reason, "test": index });
         self.failure.get_or_insert((verdict, detail));
-        !matches!(end, End::Completed | End::Watched)
+        !matches!(end, End::Completed | End::Uncalled | End::Watched)
     }
 
     /// This and, behind it, further tests that were not run.

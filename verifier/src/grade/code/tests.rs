@@ -155,10 +155,11 @@ fn an_exception_or_a_value_too_large_is_a_failed_test() {
 }
 
 #[test]
-fn an_opaque_value_equals_nothing_even_itself_and_a_nan_a_nan() {
+fn what_no_program_can_equal_is_the_tasks_fault_and_a_nan_equals_a_nan() {
     for (value, verdict) in [
-        (r#"{"$opaque":"Thing"}"#, Verdict::Incorrect),
-        (r#"[{"$opaque":"Thing"}]"#, Verdict::Incorrect),
+        (r#"{"$opaque":"Thing"}"#, Verdict::Unavailable),
+        (r#"[1,{"$opaque":"Thing"}]"#, Verdict::Unavailable),
+        (r#""{\"$opaque\":\"Thing\"}""#, Verdict::Correct),
         (r#"{"$float":"nan"}"#, Verdict::Correct),
     ] {
         let (grader, _) = grader(Scripted::new(move |_, calls, _| {
@@ -169,14 +170,42 @@ fn an_opaque_value_equals_nothing_even_itself_and_a_nan_a_nan() {
                     .collect(),
             ))
         }));
-        assert_eq!(
-            grader
-                .grade(&task(Some("the same")), "x = 1", Extent::All)
-                .verdict,
-            verdict,
-            "{value}"
-        );
+        let recorded = CodeTask {
+            tests: vec![CodeTest {
+                args: Vec::new(),
+                expected: Some(Value::parse_json(value).unwrap()),
+            }],
+            ..task(None)
+        };
+        for task in [task(Some("the same")), recorded] {
+            let grading = grader.grade(&task, "x = 1", Extent::All);
+            assert_eq!(
+                (grading.verdict, grading.retryable),
+                (verdict, false),
+                "{value}"
+            );
+            if verdict == Verdict::Unavailable {
+                let reason = grading.detail["reason"].as_str().unwrap();
+                assert!(reason.contains("a value of type Thing"), "{reason}");
+            }
+            let only_whether = CodeTask {
+                compare: Compare::NotNone,
+                ..task
+            };
+            let grading = grader.grade(&only_whether, "x = 1", Extent::All);
+            assert_eq!(grading.verdict, Verdict::Correct, "{value}");
+        }
     }
+}
+
+#[test]
+fn a_result_that_equals_nothing_is_named_by_its_type() {
+    let got = r#"[{"$opaque":"generator"}]"#;
+    let grading = grading(completed(returned(&["2", got, "6"])));
+    assert_eq!(
+        (grading.verdict, grading.detail["no_encoding"].as_str()),
+        (Verdict::Incorrect, Some("generator"))
+    );
 }
 
 #[test]

@@ -37,6 +37,9 @@ pub struct Settings {
     pub checker: Vec<String>,
     /// What keeps Lean from the rest of the machine.
     pub jail: JailChoice,
+    /// Files that a jail hides from Lean. No key: the service's token file, where it has one.
+    #[serde(skip)]
+    pub secrets: Vec<PathBuf>,
     /// Seconds for a proof.
     pub seconds: u64,
     /// Seconds for starting Lean and reading a header.
@@ -90,6 +93,7 @@ impl Default for Settings {
             axioms: Axioms::Printed,
             checker: Vec::new(),
             jail: JailChoice::Auto,
+            secrets: Vec::new(),
             seconds: 60,
             start_seconds: 300,
             memory_mib: 8_192,
@@ -117,6 +121,7 @@ impl LeanGrader {
             env: settings.env.clone().into_iter().collect(),
             dir: settings.dir.clone(),
             jail,
+            secrets: settings.secrets.clone(),
         };
         let (plain, repl, pins) = match &settings.project {
             None if settings.command.is_empty() => return Err(NO_LEAN.to_owned()),
@@ -124,10 +129,15 @@ impl LeanGrader {
             None => (Some(program), None, String::new()),
             Some(dir) => {
                 let project = Project::open(dir).map_err(|error| error.to_string())?;
+                let hiding = |program: Program| Program {
+                    secrets: settings.secrets.clone(),
+                    ..program
+                };
                 let repl = project
                     .repl(jail)
                     .filter(|_| settings.backend != Backend::Plain);
-                (Some(project.lean(jail)), repl, project.pins())
+                let lean = hiding(project.lean(jail));
+                (Some(lean), repl.map(hiding), project.pins())
             }
         };
         if settings.backend == Backend::Repl && repl.is_none() {

@@ -169,6 +169,43 @@ fn all_that_decides_on_a_function_can_be_brought() {
 }
 
 #[test]
+fn the_values_of_tests_are_read_as_they_were_written() {
+    let body = r#"{"items": [{"id": "", "prompt": "", "completion": "", "task": {"kind": "code", "entry_point": "f", "tests": [
+        {"args": [{"b": 1, "a": 123456789012345678901234567890}, -9223372036854775809], "expected": {"z": [{"y": 1.0, "x": 1}]}}]}}]}"#;
+    let questions = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap();
+    let TaskSpec::Code(code) = &questions[0].task.spec else {
+        panic!("no code")
+    };
+    let args: Vec<String> = code.tests[0].args.iter().map(Value::to_python).collect();
+    assert_eq!(
+        args,
+        [
+            "{'b': 1, 'a': 123456789012345678901234567890}",
+            "-9223372036854775809"
+        ]
+    );
+    assert_eq!(
+        code.tests[0]
+            .expected
+            .as_ref()
+            .map(Value::to_python)
+            .as_deref(),
+        Some("{'z': [{'y': 1.0, 'x': 1}]}")
+    );
+}
+
+#[test]
+fn values_that_nest_without_an_end_are_named() {
+    let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let body = format!(
+        r#"{{"items": [{{"id": "", "prompt": "", "completion": "", "task": {{"kind": "code", "entry_point": "f", "tests": [{{"args": [{nested}], "expected": 1}}]}}}}]}}"#
+    );
+    let problem = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap_err();
+    let text = format!("{problem:?}");
+    assert!(text.contains("`task.tests[0].args[0]`"), "{text}");
+}
+
+#[test]
 fn a_named_task_that_is_another_than_the_client_means_is_refused() {
     let spec = TaskSpec::Math(MathTask {
         answer: "2".to_owned(),

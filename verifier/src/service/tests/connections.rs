@@ -63,6 +63,7 @@ async fn half_a_request_does_not_keep_a_service_from_ending() {
         "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nGET /hea",
     ] {
         let patience = Patience {
+            first: LONG,
             head: LONG,
             last_words: SHORT,
         };
@@ -76,16 +77,42 @@ async fn half_a_request_does_not_keep_a_service_from_ending() {
 
 #[tokio::test]
 async fn a_client_that_does_not_end_a_head_is_let_go() {
+    for (first, head) in [(SHORT, LONG), (LONG, SHORT)] {
+        let patience = Patience {
+            first,
+            head,
+            last_words: SHORT,
+        };
+        let served = Served::new(&service(settings()), patience).await;
+        for half in ["", "POST /v1/ver"] {
+            let mut client = served.client(half).await;
+            // Closed or reset, as the system likes.
+            let _ = in_time(client.read_to_end(&mut Vec::new())).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_beyond_the_bound_waits_until_another_ends() {
     let patience = Patience {
-        head: SHORT,
+        first: LONG,
+        head: LONG,
         last_words: SHORT,
     };
-    let served = Served::new(&service(settings()), patience).await;
-    for half in ["", "POST /v1/ver"] {
-        let mut client = served.client(half).await;
-        // Closed or reset, as the system likes.
-        let _ = in_time(client.read_to_end(&mut Vec::new())).await;
-    }
+    let one = Settings {
+        connections: 1,
+        ..settings()
+    };
+    let served = Served::new(&service(one), patience).await;
+    let first = served.client("").await;
+    let request = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let mut second = served.client(request).await;
+    let mut answer = String::new();
+    let early = tokio::time::timeout(SHORT, second.read_to_string(&mut answer)).await;
+    assert!(early.is_err(), "{answer}");
+    drop(first);
+    in_time(second.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,6 +120,7 @@ async fn what_is_judged_when_a_service_stops_gets_its_answer() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let patience = Patience {
+        first: LONG,
         head: LONG,
         last_words: SHORT,
     };

@@ -2,28 +2,58 @@
 
 use super::*;
 
-#[test]
-fn a_solution_that_is_brought_may_not_run_as_long_as_a_data_sets() {
-    let needed = 11 * Limits::default().fuel;
-    let (own, _) = grader(Scripted::new(move |source, _, limits| {
-        if source.contains("slow") && limits.fuel < needed {
+/// A program, or a task's own solution, that needs so much fuel where it is slow.
+fn needing(fuel: u64) -> Scripted {
+    Scripted::new(move |source, _, limits| {
+        if source.contains("slow") && limits.fuel < fuel {
             return Ok(ended(returned(&["2"]), End::OutOfFuel));
         }
         Ok(completed(returned(&["2", "4", "6"])))
-    }));
+    })
+}
+
+#[test]
+fn a_solution_that_is_brought_may_run_as_long_as_a_data_sets() {
+    // What task 599 of MBPP+ takes.
+    let (own, sandbox) = grader(needing(698_000_000_000));
     let brought = own.for_brought();
     let task = task(Some("slow"));
-    let grading = brought.grade(&task, "program", Extent::All);
-    assert_eq!(
-        (grading.verdict, grading.reward(), grading.retryable),
-        (Verdict::Unavailable, None, false)
-    );
-    let reason = grading.detail["reason"].as_str().unwrap();
-    assert!(reason.contains("ran out of fuel"), "{reason}");
     // Once its values are there, they serve for both.
-    for grader in [&own, &brought] {
+    for (grader, runs) in [(&brought, 2), (&own, 3)] {
         let grading = grader.grade(&task, "program", Extent::All);
         assert_eq!(grading.verdict, Verdict::Correct);
+        assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
+    }
+}
+
+#[test]
+fn a_solution_that_does_not_end_is_run_once_for_all_samples() {
+    let (own, sandbox) = grader(needing(u64::MAX));
+    let brought = own.for_brought();
+    let task = task(Some("slow"));
+    for program in ["one", "two", "three"] {
+        for grader in [&brought, &own] {
+            let grading = grader.grade(&task, program, Extent::All);
+            assert_eq!(
+                (grading.verdict, grading.reward(), grading.retryable),
+                (Verdict::Unavailable, None, false)
+            );
+            let reason = grading.detail["reason"].as_str().unwrap();
+            assert!(reason.contains("ran out of fuel"), "{reason}");
+        }
+    }
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_failure_that_may_pass_is_not_remembered() {
+    let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
+        Err(SandboxError::Transient("busy".to_owned()))
+    }));
+    for runs in 1..3 {
+        let grading = grader.grade(&task(Some("solution")), "program", Extent::All);
+        assert!(grading.retryable);
+        assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
     }
 }
 

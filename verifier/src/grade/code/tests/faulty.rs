@@ -60,6 +60,98 @@ fn a_test_that_raises_without_asking_the_program_is_the_tasks_fault() {
 }
 
 #[test]
+fn test_code_that_never_calls_the_program_judges_none() {
+    let (grader, _) = grader(Scripted::new(|source, calls, _| {
+        if source.starts_with("\"\"\"Finds the tests") {
+            let none = Call::Returned(r#"["",[]]"#.to_owned());
+            return Ok(completed(vec![none; calls.len()]));
+        }
+        let answer = |call: &String| match call.as_str() {
+            "1/0" => Call::Raised {
+                kind: "ZeroDivisionError".to_owned(),
+                message: String::new(),
+            },
+            _ => Call::Returned("null".to_owned()),
+        };
+        let called = calls.iter().any(|call| call.contains("f("));
+        let end = if called {
+            End::Completed
+        } else {
+            End::Uncalled
+        };
+        Ok(ended(calls.iter().map(answer).collect(), end))
+    }));
+    for (asserts, verdict, says) in [
+        (&["pass"][..], Verdict::Unavailable, "never calls `f`"),
+        (&["pass", "1/0"], Verdict::Unavailable, "raises"),
+        (&["pass", "assert f(1)"], Verdict::Correct, ""),
+    ] {
+        for extent in [Extent::All, Extent::UntilFailure] {
+            let grading = grader.grade(&with_asserts(asserts), "program", extent);
+            assert_eq!(
+                (grading.verdict, grading.retryable),
+                (verdict, false),
+                "{asserts:?}"
+            );
+            let reason = grading.detail["reason"].as_str().unwrap_or_default();
+            assert!(reason.contains(says), "{reason}");
+        }
+    }
+}
+
+#[test]
+fn what_earlier_texts_have_named_is_there_again_where_a_program_stopped_in_between() {
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&runs);
+    let (grader, _) = grader(Scripted::new(move |source, calls, _| {
+        if source.starts_with("\"\"\"Finds the tests") {
+            let none = Call::Returned(r#"["",[]]"#.to_owned());
+            return Ok(completed(vec![none; calls.len()]));
+        }
+        noted.lock().unwrap().push(calls.to_vec());
+        let answered = calls.iter().take_while(|call| !call.contains("stop"));
+        let answers = answered
+            .map(|_| Call::Returned("null".to_owned()))
+            .collect();
+        let stops = calls.iter().any(|call| call.contains("stop"));
+        Ok(ended(
+            answers,
+            if stops {
+                End::OutOfFuel
+            } else {
+                End::Completed
+            },
+        ))
+    }));
+    let texts = [
+        "x = f(1)",
+        "assert f(2)",
+        "y = stop(f(3))",
+        "assert x",
+        "z = f(4)",
+        "assert stop(f(5))",
+        "assert z",
+    ];
+    let grading = grader.grade(&with_asserts(&texts), "program", Extent::All);
+    assert_eq!(
+        (grading.verdict, grading.passed, grading.total),
+        (Verdict::Timeout, Some(5), Some(7))
+    );
+    let expected = [
+        &texts[..],
+        &[
+            "x = f(1)",
+            "assert x",
+            "z = f(4)",
+            "assert stop(f(5))",
+            "assert z",
+        ],
+        &["x = f(1)", "z = f(4)", "assert z"],
+    ];
+    assert_eq!(*runs.lock().unwrap(), expected);
+}
+
+#[test]
 fn asserts_that_are_no_python_are_found_whatever_the_program_is() {
     let (grader, _) = grader(Scripted::new(|source, calls, _| {
         let raised = Call::Raised {

@@ -1,0 +1,199 @@
+//! How a program is started: in which jail, with which variables, and what it is shown of the machine.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Jail;
+use super::jail::{self, Sight};
+
+/// A way to start Lean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Variables besides those of this process that are Lean's own; it gets no others.
+    pub env: Vec<(String, String)>,
+    /// Where it is started; here where not given.
+    pub dir: Option<PathBuf>,
+    /// What keeps it from the rest of the machine.
+    pub jail: Jail,
+    /// Files that it may not read, such as one that holds a token. Nothing but a jail keeps it from them.
+    pub secrets: Vec<PathBuf>,
+}
+
+impl Program {
+    /// What starts `words` as this program is started. A jail shows it the folders `shown` and those that its words and variables name, and it may write in `writable`.
+    pub(super) fn command(
+        &self,
+        words: &[String],
+        shown: &[&Path],
+        writable: Option<&Path>,
+    ) -> Command {
+        let mut command = match self.jail {
+            Jail::Bubblewrap => {
+                let mut shown: Vec<PathBuf> = shown.iter().map(PathBuf::from).collect();
+                shown.extend(self.needs(words));
+                let sight = Sight {
+                    shown,
+                    writable,
+                    secrets: &self.secrets,
+                };
+                jail::bubblewrap(words, &sight)
+            }
+            Jail::None => {
+                let mut words = words.iter();
+                let mut command = Command::new(words.next().map_or("", String::as_str));
+                command.args(words);
+                command
+            }
+        };
+        // What this process knows by its environment, such as a token, is no proof's affair.
+        command.env_clear();
+        command.envs(std::env::vars_os().filter(|(name, _)| is_leans(name)));
+        command.envs(self.env.iter().map(|(key, value)| (key, value)));
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        command
+    }
+
+    /// A variable as the program gets it.
+    pub(super) fn variable(&self, name: &str) -> Option<OsString> {
+        let given = self.env.iter().rev().find(|(key, _)| key == name);
+        match given {
+            Some((_, value)) => Some(value.into()),
+            None if is_leans(OsStr::new(name)) => std::env::var_os(name),
+            None => None,
+        }
+    }
+
+    /// Where `words` and the variables say that something lies which the program reads. Not all of it need be there.
+    fn needs(&self, words: &[String]) -> Vec<PathBuf> {
+        let here = self.dir.as_deref().unwrap_or(Path::new("."));
+        let here = std::path::absolute(here).unwrap_or_default();
+        let mut needs: Vec<PathBuf> = self.dir.iter().map(|_| here.clone()).collect();
+        let words_there = words.iter().filter(|word| !word.is_empty());
+        needs.extend(words_there.map(|word| here.join(word)));
+        for name in FOLDERS {
+            let folders = self.variable(name).unwrap_or_default();
+            let named = std::env::split_paths(&folders).filter(|folder| *folder != Path::new(""));
+            needs.extend(named.map(|folder| here.join(folder)));
+        }
+        if let Some(program) = words.first().and_then(|program| self.find(program, &here)) {
+            let own = program.canonicalize().ok();
+            needs.extend(installation(&program));
+            needs.extend(own.as_deref().and_then(installation));
+            needs.push(program);
+        }
+        // Where elan keeps the toolchains that its `lean` starts.
+        let home = self.variable("HOME").map(PathBuf::from);
+        let elan = self.variable("ELAN_HOME").map(PathBuf::from);
+        needs.extend(elan.or_else(|| Some(home?.join(".elan"))));
+        needs
+    }
+
+    /// The file that is started by the name `program`.
+    fn find(&self, program: &str, here: &Path) -> Option<PathBuf> {
+        if program.contains('/') {
+            return Some(here.join(program));
+        }
+        let folders = self.variable("PATH")?;
+        std::env::split_paths(&folders)
+            .map(|folder| here.join(folder).join(program))
+            .find(|file| file.is_file())
+    }
+}
+
+/// The folder that a program was installed in: what holds the `bin` that it lies in, unless that is somebody's home.
+fn installation(program: &Path) -> Option<PathBuf> {
+    let bin = program.parent().filter(|folder| folder.ends_with("bin"))?;
+    let whole = bin.parent()?;
+    let home = whole
+        .canonicalize()
+        .is_ok_and(|whole| jail::emptied().contains(&whole));
+    Some(if home { bin } else { whole }.to_owned())
+}
+
+/// Variables that name folders of what Lean reads.
+const FOLDERS: [&str; 4] = [
+    "LEAN_PATH",
+    "LEAN_SRC_PATH",
+    "LEAN_SYSROOT",
+    "LD_LIBRARY_PATH",
+];
+/// Variables that Lean and its tools read.
+const VARIABLES: [&str; 8] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "TMPDIR",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "XDG_CACHE_HOME",
+];
+/// What their other variables begin with.
+const PREFIXES: [&str; 4] = ["LEAN_", "LAKE_", "ELAN_", "LC_"];
+
+fn is_leans(variable: &OsStr) -> bool {
+    let Some(name) = variable.to_str() else {
+        return false;
+    };
+    VARIABLES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leans_variables_are_told_from_the_services() {
+        for (name, wanted) in [
+            ("PATH", true),
+            ("LEAN_PATH", true),
+            ("LC_ALL", true),
+            ("RAPID_VERIFIER_TOKEN", false),
+            ("AWS_SECRET_ACCESS_KEY", false),
+            ("LEAN", false),
+        ] {
+            assert_eq!(is_leans(OsStr::new(name)), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_words_and_variables_name_is_needed() {
+        let program = Program {
+            command: Vec::new(),
+            env: vec![
+                ("LEAN_PATH".to_owned(), "lib::/lake/mathlib".to_owned()),
+                ("ELAN_HOME".to_owned(), "/opt/elan".to_owned()),
+            ],
+            dir: Some("/proof".into()),
+            jail: Jail::None,
+            secrets: Vec::new(),
+        };
+        let needs = program.needs(&["/opt/lean/bin/lean".to_owned(), "run.js".to_owned()]);
+        for wanted in [
+            "/proof",
+            "/proof/run.js",
+            "/proof/lib",
+            "/lake/mathlib",
+            "/opt/lean",
+            "/opt/elan",
+        ] {
+            assert!(
+                needs.contains(&PathBuf::from(wanted)),
+                "{wanted}: {needs:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_home_is_no_installation() {
+        let installed = |program: &str| installation(Path::new(program));
+        assert_eq!(installed("/opt/lean/bin/lean"), Some("/opt/lean".into()));
+        assert_eq!(installed("/tmp/bin/lean"), Some("/tmp/bin".into()));
+        assert_eq!(installed("/opt/lean/lean"), None);
+    }
+}

@@ -1,0 +1,188 @@
+use super::*;
+
+fn conversation(calls: &[&str]) -> Candidate {
+    let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
+    let program = Program {
+        source: "",
+        entry_point: "f",
+        calls: &calls,
+        watch: None,
+    };
+    Candidate::new(
+        &program,
+        &Limits {
+            value: 10,
+            ..Limits::default()
+        },
+    )
+}
+
+#[test]
+fn calls_are_answered_once_each_and_in_order() {
+    let mut talk = conversation(&["[1]", "[2]"]);
+    for (request, answer) in [("L", "[1]"), ("V10", "[2]"), ("V20", "")] {
+        if request == "L" {
+            talk.answer(b"J").unwrap();
+        }
+        talk.answer(request.as_bytes()).unwrap();
+        assert_eq!(talk.answer(b"N").unwrap(), answer.as_bytes());
+    }
+    assert!(talk.completed());
+    assert_eq!(
+        talk.take_results(),
+        [
+            Call::Returned("10".to_owned()),
+            Call::Returned("20".to_owned())
+        ]
+    );
+}
+
+#[test]
+fn a_request_out_of_turn_stops_the_guest() {
+    for requests in [
+        &["V1"][..],
+        &["J", "J"],
+        &["J", "N"],
+        &["J", "L", "V1"],
+        &["J", "L", "N", "V1", "V1"],
+        &["J", "L", "N", "N"],
+        &["J", "L", "N", "V1", "N", "N"],
+        &[""],
+    ] {
+        let mut talk = conversation(&["[]"]);
+        let (last, before) = requests.split_last().unwrap();
+        for request in before {
+            talk.answer(request.as_bytes()).unwrap();
+        }
+        assert!(
+            matches!(talk.answer(last.as_bytes()), Err(Broken::Protocol(_))),
+            "{requests:?}"
+        );
+    }
+}
+
+/// What becomes of one call's requests, up to the first that breaks the conversation.
+fn said(limits: &Limits, requests: &[&[u8]]) -> Result<Vec<Call>, Broken> {
+    let calls = ["[]".to_owned()];
+    let program = Program {
+        source: "",
+        entry_point: "f",
+        calls: &calls,
+        watch: None,
+    };
+    let mut talk = Candidate::new(&program, limits);
+    for request in [&b"J"[..], b"L", b"N"].iter().chain(requests) {
+        talk.answer(request)?;
+    }
+    Ok(talk.take_results())
+}
+
+#[test]
+fn a_value_that_was_begun_as_text_does_not_go_on_in_binary_form() {
+    let limits = Limits::default();
+    for pieces in [&b"P\xff"[..], b"P[[[nonsense", b"P["] {
+        for binary in [&b"MN"[..], b"B[\x01\0\0\0N"] {
+            let mixed = said(&limits, &[pieces, binary]);
+            assert_eq!(mixed, Err(Broken::Protocol("a value in two forms")));
+        }
+    }
+    let null = Ok(vec![Call::Returned("null".to_owned())]);
+    assert_eq!(said(&limits, &[b"P", b"MN"]), null);
+    // The other way round, what was begun no longer counts; and what was asked for again is a new beginning.
+    assert_eq!(said(&limits, &[b"B[\x01\0\0\0N", b"P", b"Vnull"]), null);
+    assert_eq!(said(&limits, &[b"M?", b"N", b"Vnull"]), null);
+}
+
+#[test]
+fn what_the_host_makes_is_paid_for_even_where_it_comes_to_nothing() {
+    let text = [
+        &b"[\x0b\0\0\0\xda\xff"[..],
+        &[b'x'; 255],
+        &b"r\0\0\0\0".repeat(9)[..],
+    ]
+    .concat();
+    let (right, wrong) = ([&text[..], b"N"].concat(), [&text[..], b"?"].concat());
+    let limits = |fuel| Limits {
+        fuel,
+        ..Limits::default()
+    };
+    // Ten times a text of 255 characters and its quotes, and the commas and brackets about them.
+    let price = MAKING * (10 * 257 + 11);
+    for form in [&right, &wrong] {
+        let request = [b"M", &form[..]].concat();
+        assert_eq!(said(&limits(price - 1), &[&request]), Err(Broken::Fuel));
+        assert!(said(&limits(2 * price), &[&request]).is_ok());
+        let again = [&request[..], b"N", &request[..], b"N", &request[..]];
+        assert!(said(&limits(2 * price), &again).is_err());
+    }
+}
+
+#[test]
+fn a_value_is_json_of_bounded_depth() {
+    assert!(value(b"[1,{\"a\":\"[[[\\\"\"}]").is_ok());
+    for bad in ["", "[1", "nul", "1 2", &"[".repeat(200)] {
+        assert!(value(bad.as_bytes()).is_err(), "{bad}");
+    }
+    assert!(
+        value(format!("{}{}", "[".repeat(DEPTH + 1), "]".repeat(DEPTH + 1)).as_bytes()).is_err()
+    );
+    assert!(value(b"\"\xff\"").is_err());
+    for half in [r#""\ud800""#, r#"["\\\uDfff"]"#, r#"{"\ud83d\ude00":1}"#] {
+        assert!(value(half.as_bytes()).is_err(), "{half}");
+    }
+    for whole in [r#""\\ud800""#, r#""\u0000\u00d8\ud7ff""#, "\"😀\""] {
+        assert!(value(whole.as_bytes()).is_ok(), "{whole}");
+    }
+}
+
+#[test]
+fn a_long_value_becomes_its_digest_however_it_is_cut() {
+    let long = format!("\"{}\"", "x".repeat(40));
+    let digest = |pieces: &[&str]| {
+        let mut talk = conversation(&["[]"]);
+        for request in ["J", "L", "N"].iter().chain(pieces) {
+            talk.answer(request.as_bytes()).unwrap();
+        }
+        talk.take_results()
+    };
+    let whole = digest(&[&format!("V{long}")]);
+    assert_eq!(
+        whole,
+        digest(&[
+            &format!("P{}", &long[..5]),
+            &format!("P{}", &long[5..30]),
+            &format!("V{}", &long[30..])
+        ])
+    );
+    let expected = format!(
+        "{{\"$digest\":\"42 bytes, BLAKE3 {}\"}}",
+        blake3::hash(long.as_bytes())
+    );
+    assert_eq!(whole, [Call::Returned(expected)]);
+    assert_eq!(
+        digest(&["P[1,", "V2]"]),
+        [Call::Returned("[1,2]".to_owned())]
+    );
+}
+
+#[test]
+fn what_is_kept_of_all_values_of_a_run_is_bounded() {
+    let mut talk = conversation(&["[]"; 200]);
+    talk.answer(b"J").unwrap();
+    talk.answer(b"L").unwrap();
+    for _ in 0..200 {
+        talk.answer(b"N").unwrap();
+        talk.answer(b"V\"xxxxxx\"").unwrap();
+    }
+    let results = talk.take_results();
+    let kept = results
+        .iter()
+        .take_while(|call| **call == Call::Returned("\"xxxxxx\"".to_owned()))
+        .count();
+    assert_eq!(kept, 20);
+    assert!(
+        results[20..]
+            .iter()
+            .all(|call| matches!(call, Call::Returned(text) if text.starts_with("{\"$digest\"")))
+    );
+}

@@ -1,0 +1,46 @@
+//! What the tests of Lean's processes share: stand-ins for its programs, and the jail that works here.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::LazyLock;
+
+use sandboxes::lean::{Jail, Program};
+
+/// The path of a script beside this file.
+pub(crate) fn stand_in(name: &str) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/lean")
+        .join(name);
+    script.to_string_lossy().into_owned()
+}
+
+/// Python itself: what the name stands for may be a script that starts it from a home, which a jail does not show.
+pub(crate) static PYTHON: LazyLock<String> = LazyLock::new(|| {
+    let own = ["-c", "import sys; print(sys.executable)"];
+    let said = Command::new("python3").args(own).output();
+    let said = said.expect("python3 is installed").stdout;
+    String::from_utf8_lossy(&said).trim().to_owned()
+});
+
+/// What starts a stand-in.
+pub(crate) fn program(name: &str, jail: Jail) -> Program {
+    Program {
+        command: vec![PYTHON.clone(), stand_in(name)],
+        env: Vec::new(),
+        dir: None,
+        jail,
+        secrets: Vec::new(),
+    }
+}
+
+/// The jail that works here, or `None` with a word about it.
+pub(crate) fn jail() -> Option<Jail> {
+    let found = Jail::found();
+    if found == Jail::None {
+        println!(
+            "SKIPPED: bubblewrap: `bwrap` is not installed, or may not make namespaces here (apt-get install bubblewrap)"
+        );
+        return None;
+    }
+    Some(found)
+}

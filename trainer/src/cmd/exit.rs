@@ -1,0 +1,140 @@
+//! Exit codes: 2 where the remedy is to type something else, since what was typed names what is not there or cannot be used; 1 where it is not, as where a model has to
+//! be fetched, a verifier started or a file mended; 130 for Ctrl-C.
+
+use std::error::Error;
+
+use datasets::DatasetError;
+use datasets::fetch::FetchError;
+use trainer::config::ConfigError;
+use trainer::data::DataError;
+use trainer::report::RunError;
+use trainer::reward::RewardError;
+use trainer::run::{TooLarge, TrainError};
+use verifier_api::ClientError;
+
+use super::{Interrupted, Usage};
+
+/// The code for a command that ended in this error.
+pub(crate) fn code(error: &anyhow::Error) -> u8 {
+    if error.is::<Interrupted>() {
+        130
+    } else if error.chain().any(is_typed) {
+        2
+    } else {
+        1
+    }
+}
+
+/// Whether what was typed is at fault, a recipe included.
+fn is_typed(error: &(dyn Error + 'static)) -> bool {
+    let dataset = error.downcast_ref::<DatasetError>();
+    let fetched = error.downcast_ref::<FetchError>();
+    error.is::<Usage>()
+        || error.is::<ConfigError>()
+        || error.is::<TooLarge>()
+        || error.downcast_ref::<TrainError>().is_some_and(train)
+        || error.downcast_ref::<DataError>().is_some_and(data)
+        || error.downcast_ref::<RewardError>().is_some_and(reward)
+        || dataset.is_some_and(DatasetError::is_misnamed)
+        || fetched.is_some_and(FetchError::is_misnamed)
+        || matches!(error.downcast_ref::<RunError>(), Some(RunError::NotARun(_)))
+}
+
+fn train(error: &TrainError) -> bool {
+    match error {
+        TrainError::Config(_)
+        | TrainError::TooLarge(_)
+        | TrainError::Fixed(_)
+        | TrainError::Exists(_)
+        | TrainError::NoFolder(_)
+        | TrainError::Occupied { .. }
+        | TrainError::NoRun(_) => true,
+        TrainError::Data(error) => data(error),
+        TrainError::Reward(error) => reward(error),
+        TrainError::Teacher { path, .. } => !path.exists(),
+        _ => false,
+    }
+}
+
+fn data(error: &DataError) -> bool {
+    match error {
+        DataError::Dataset(error) => error.is_misnamed(),
+        DataError::Tokens { .. } => false,
+        DataError::Template(_)
+        | DataError::Nothing { .. }
+        | DataError::NoRoom { .. }
+        | DataError::Empty(_) => true,
+    }
+}
+
+fn reward(error: &RewardError) -> bool {
+    matches!(
+        error,
+        RewardError::NoUrl | RewardError::Client(ClientError::Address { .. })
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use anyhow::{Context as _, anyhow};
+    use trainer::config;
+    use trainer::report::RunData;
+    use trainer::reward::RewardClient;
+    use trainer::run;
+
+    use super::*;
+
+    fn verifier(url: Option<&str>) -> anyhow::Error {
+        let settings = config::Verifier {
+            url: url.map(str::to_owned),
+            ..config::Verifier::default()
+        };
+        let Err(error) = RewardClient::new(&settings) else {
+            panic!("{url:?} was taken for an address")
+        };
+        error.into()
+    }
+
+    #[test]
+    fn another_command_line_is_the_remedy_for_what_is_not_there_or_cannot_be_used() {
+        let nowhere = Path::new("nowhere");
+        let errors: [anyhow::Error; 10] = [
+            Usage("--out".to_owned()).into(),
+            config::load("nowhere", &[]).unwrap_err().into(),
+            run::resume_config(nowhere, &[]).unwrap_err().into(),
+            RunData::read(nowhere).unwrap_err().into(),
+            datasets::open("nowhere", None).unwrap_err().into(),
+            datasets::open("nowhere.jsonl", None).unwrap_err().into(),
+            TrainError::from(DataError::Template("nowhere".to_owned())).into(),
+            TrainError::from(RewardError::NoUrl).into(),
+            verifier(None),
+            verifier(Some("nowhere")),
+        ];
+        for error in errors {
+            assert_eq!(code(&error), 2, "{error}");
+            // What is said around it changes nothing.
+            let said = error.to_string();
+            let error = Err::<(), _>(error).context("the run did not finish");
+            assert_eq!(code(&error.unwrap_err()), 2, "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_mended_elsewhere_and_a_ctrl_c_have_codes_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let damaged = folder.path().join("damaged.jsonl");
+        std::fs::write(&damaged, "{").unwrap();
+        let damaged = datasets::open(damaged.to_str().unwrap(), None).unwrap_err();
+        for error in [
+            anyhow!("the disk is full"),
+            damaged.into(),
+            TrainError::NoModel("fetched/never".to_owned()).into(),
+            TrainError::Locked("runs/a".into()).into(),
+        ] {
+            assert_eq!(code(&error), 1, "{error}");
+        }
+        assert_eq!(code(&Interrupted.into()), 130);
+    }
+}

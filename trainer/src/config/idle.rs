@@ -1,0 +1,173 @@
+//! Keys that have no effect where another key is as it is: one table, from which the warnings come.
+
+use toml::{Table, Value};
+
+use super::{Baseline, Config, Factor, LrSchedule, Preset, layers};
+
+/// Section, key, where it has no effect, and why.
+type Row = (
+    &'static str,
+    &'static str,
+    fn(&Config) -> bool,
+    &'static str,
+);
+
+const CONSTANT: &str = "`optimiser.schedule` is constant, so the learning rate does not fall";
+const ONE_UPDATE: &str = "`algorithm.h` is 1, so a phase has one mini-batch, of fresh samples";
+const NO_CAP: &str =
+    "neither the factor nor the baseline caps weights; only what is logged of them changes";
+const NO_CLIP: &str = "`algorithm.factor` is not token-ppo-clip";
+const GREEDY: &str = "`eval.temperature` is 0, which takes the likeliest token";
+
+const IDLE: &[Row] = &[
+    (
+        "data",
+        "chat_date",
+        |c| !c.data.chat,
+        "`data.chat` is false",
+    ),
+    ("algorithm", "eta", no_cap, NO_CAP),
+    ("algorithm", "adaptive_eta", no_cap, NO_CAP),
+    ("algorithm", "clip_low", no_clip, NO_CLIP),
+    ("algorithm", "clip_high", no_clip, NO_CLIP),
+    ("algorithm", "adaptive_h", one_update, ONE_UPDATE),
+    ("algorithm", "mix_groups", one_update, ONE_UPDATE),
+    (
+        "sampling",
+        "temperature",
+        |c| c.algorithm.preset == Preset::Sft,
+        "supervised fine-tuning draws nothing, and trains the model as it is at temperature 1",
+    ),
+    (
+        "optimiser",
+        "final_lr",
+        |c| c.optimiser.schedule == LrSchedule::Constant,
+        CONSTANT,
+    ),
+    ("lora", "alpha", |c| c.lora.rank == 0, "`lora.rank` is 0"),
+    ("eval", "top_p", greedy, GREEDY),
+    ("eval", "top_k", greedy, GREEDY),
+    ("eval", "min_p", greedy, GREEDY),
+    (
+        "reward",
+        "overlong_margin",
+        |c| c.reward.overlong == 0.0,
+        "`reward.overlong` is 0",
+    ),
+];
+
+fn no_cap(config: &Config) -> bool {
+    let a = &config.algorithm;
+    let factor = matches!(a.factor, Factor::WCapped | Factor::TokenCapped);
+    let baseline = matches!(a.baseline, Baseline::WeightedGroup | Baseline::WeightedLoo);
+    !factor && !baseline
+}
+
+fn no_clip(config: &Config) -> bool {
+    config.algorithm.factor != Factor::TokenPpoClip
+}
+
+fn one_update(config: &Config) -> bool {
+    config.algorithm.h == 1
+}
+
+fn greedy(config: &Config) -> bool {
+    config.eval.temperature == 0.0
+}
+
+impl Config {
+    /// What is to be said of the keys that are not as the preset has them, and have no effect.
+    #[must_use]
+    pub fn idle(&self) -> Vec<String> {
+        let (set, plain) = (table(self), table(&layers::defaults(self.algorithm.preset)));
+        IDLE.iter()
+            .filter(|(section, key, idle, _)| {
+                idle(self) && value(&set, section, key) != value(&plain, section, key)
+            })
+            .map(|(section, key, _, why)| {
+                format!("`{section}.{key}` is set, and has no effect: {why}")
+            })
+            .collect()
+    }
+}
+
+fn table(config: &Config) -> Table {
+    config.to_toml().parse().unwrap_or_default()
+}
+
+fn value<'a>(table: &'a Table, section: &str, key: &str) -> Option<&'a Value> {
+    table.get(section)?.get(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BUILT_IN, keys, load, parse};
+    use super::*;
+
+    fn idle(sets: &[&str]) -> Vec<String> {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        let recipe = "[model]\nname = \"m\"\n[data]\ndataset = \"starter-math\"\n";
+        parse("my.toml", recipe, &sets).unwrap().idle()
+    }
+
+    #[test]
+    fn a_key_that_has_no_effect_is_named_and_one_that_has_is_not() {
+        let sft = ["algorithm.preset=sft", "data.teacher=t.jsonl"];
+        for (set, without, with) in [
+            (
+                "algorithm.eta=3",
+                &["algorithm.preset=pg"][..],
+                &["algorithm.preset=pg", "algorithm.factor=w-capped"][..],
+            ),
+            ("data.chat_date=2026-03-09", &[], &["data.chat=true"]),
+            (
+                "algorithm.adaptive_eta=0.5",
+                &["algorithm.preset=pg"],
+                &["algorithm.preset=rapid-paper"],
+            ),
+            ("algorithm.clip_low=0.3", &[], &["algorithm.preset=dapo"]),
+            ("algorithm.clip_high=0.3", &[], &["algorithm.preset=dapo"]),
+            ("algorithm.adaptive_h=0.5", &["algorithm.h=1"], &[]),
+            ("algorithm.mix_groups=true", &["algorithm.h=1"], &[]),
+            ("sampling.temperature=0.7", &sft, &[]),
+            (
+                "optimiser.final_lr=0.1",
+                &[],
+                &["optimiser.schedule=linear"],
+            ),
+            ("lora.alpha=16", &[], &["lora.rank=4"]),
+            ("eval.top_p=0.9", &["eval.temperature=0"], &[]),
+            ("eval.top_k=5", &["eval.temperature=0"], &[]),
+            ("eval.min_p=0.1", &["eval.temperature=0"], &[]),
+            ("reward.overlong_margin=0.5", &[], &["reward.overlong=0.5"]),
+        ] {
+            let key = set.split('=').next().unwrap();
+            let said = idle(&[without, &[set]].concat());
+            assert!(
+                said.len() == 1 && said[0].starts_with(&format!("`{key}` is set, and has no")),
+                "{set}: {said:?}"
+            );
+            assert_eq!(idle(without), Vec::<String>::new(), "{without:?}");
+            assert_eq!(idle(&[with, &[set]].concat()), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn every_row_is_of_a_key() {
+        for (section, key, ..) in IDLE {
+            assert!(keys::kind(section, key).is_some(), "{section}.{key}");
+        }
+    }
+
+    #[test]
+    fn neither_a_preset_nor_a_built_in_recipe_sets_what_has_no_effect() {
+        for preset in Preset::ALL {
+            let found = layers::defaults(preset).idle();
+            assert_eq!(found, Vec::<String>::new(), "{preset:?}");
+        }
+        for (name, _) in BUILT_IN {
+            let found = load(name, &[]).unwrap().idle();
+            assert_eq!(found, Vec::<String>::new(), "{name}");
+        }
+    }
+}
