@@ -90,12 +90,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let address = listener
                 .local_addr()
                 .context("the listening address is not known")?;
+            let signals = Signals::listen().context("Ctrl-C and SIGTERM cannot be listened for")?;
             service
                 .prepare_beside(open)
                 .context("no thread to prepare the graders in")?;
             // The one line of stdout: scripts read the port from it.
             print(&format!("listening on http://{address}\n"))?;
-            serve(listener, &service, asked_to_stop(until_stdin_ends)).await;
+            serve(listener, &service, asked_to_stop(signals, until_stdin_ends)).await;
             Ok(ExitCode::SUCCESS)
         });
     service.flush();
@@ -125,39 +126,54 @@ fn hint(kind: ErrorKind) -> &'static str {
 }
 
 /// Returns at the first Ctrl-C or SIGTERM, or, where that is asked for, at the end of stdin. The next one ends the process without waiting for requests.
-async fn asked_to_stop(until_stdin_ends: bool) {
+async fn asked_to_stop(mut signals: Signals, until_stdin_ends: bool) {
     tokio::select! {
-        () = interrupted() => {}
+        () = signals.next() => {}
         () = stdin_ended(), if until_stdin_ends => {}
     }
-    tokio::spawn(async {
-        interrupted().await;
+    tokio::spawn(async move {
+        signals.next().await;
         std::process::exit(130);
     });
     tracing::info!("stopping: requests in flight are finished first; Ctrl-C again ends at once");
 }
 
-/// Returns at a Ctrl-C or SIGTERM; never where the system does not tell of them.
-async fn interrupted() {
-    let pressed = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
+/// Ctrl-C and SIGTERM, from when it is made: none of them ends the process by itself any more, and none is missed.
+#[cfg(unix)]
+struct Signals {
+    pressed: tokio::signal::unix::Signal,
+    terminated: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            pressed: signal(SignalKind::interrupt())?,
+            terminated: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.pressed.recv() => {}
+            _ = self.terminated.recv() => {}
         }
-    };
-    #[cfg(unix)]
-    let terminated = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending::<()>();
-    tokio::select! {
-        () = pressed => {}
-        () = terminated => {}
+    }
+}
+
+#[cfg(windows)]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        tokio::signal::windows::ctrl_c().map(Self)
+    }
+
+    async fn next(&mut self) {
+        self.0.recv().await;
     }
 }
 
