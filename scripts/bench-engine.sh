@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the engine on the CPU beside vLLM, PyTorch, transformers and TRL: the same model (SmolLM2-135M-Instruct), the same work, one after the other on this machine.
 # Prints a line of JSON for each. Not part of test.sh: it installs those (about 7 GB) into the cache folder and takes most of an hour; let nothing else run beside it.
-#   bash scripts/bench-engine.sh [rollout|step|iteration]...
+#   bash scripts/bench-engine.sh [float32|bfloat16|rollout|step|iteration]...      all of them, where none is named
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -9,7 +9,20 @@ source "$(dirname "$0")/prerequisites.sh"
 bin=${CARGO_TARGET_DIR:-target}/release/rapid
 home=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}
 venv=$home/engine-peers
-[ $# -gt 0 ] || set -- rollout step iteration
+dtypes=()
+works=()
+for named in "$@"; do
+  case $named in
+    float32 | bfloat16) dtypes+=("$named") ;;
+    rollout | step | iteration) works+=("$named") ;;
+    *)
+      echo "there is no measurement '$named': rollout, step and iteration are, in float32 and bfloat16" >&2
+      exit 2
+      ;;
+  esac
+done
+[ ${#dtypes[@]} -gt 0 ] || dtypes=(float32 bfloat16)
+[ ${#works[@]} -gt 0 ] || works=(rollout step iteration)
 
 cargo build --release --locked --workspace
 "$bin" fetch model:smollm2-135m-instruct >&2
@@ -39,13 +52,13 @@ ours() {
   printf '{"peer": "rapid", "work": "%s", "figures": %s}\n' "$*" "$("$bin" bench "$@" --device cpu --model "$gguf" --json | tr -d '\n')"
 }
 
-for dtype in float32 bfloat16; do
+for dtype in "${dtypes[@]}"; do
   model=$venv/smollm2-$dtype
   [ -d "$model" ] || "$venv/bin/python" scripts/bench/engine_peers.py export "$gguf" "$model" "$dtype"
   short=f32
   [ "$dtype" = float32 ] || short=bf16
-  for what in "$@"; do
-    case $what in
+  for work in "${works[@]}"; do
+    case $work in
       rollout)
         for prompts in 16 64; do
           peer vllm "$model" "$dtype" "$prompts" 4 64 128
@@ -62,10 +75,6 @@ for dtype in float32 bfloat16; do
       iteration)
         peer trl "$model" "$dtype" 8 4 64
         ours step --prompts 8 --samples 4 --prompt-tokens 23 --tokens 64 --dtype "$short"
-        ;;
-      *)
-        echo "there is no measurement '$what': rollout, step and iteration are" >&2
-        exit 2
         ;;
     esac
   done

@@ -18,7 +18,7 @@ use crate::data::Prompt;
 use crate::passk::{self, Counts, Estimate};
 use crate::policy::Policy;
 use crate::reward::{Ask, RewardClient};
-use crate::rollout::{self, Drawing, Query, Rollout, RolloutError, Tally};
+use crate::rollout::{self, Drawing, Kept, Query, Rollout, RolloutError, Tally};
 use crate::run::record::SampleRecord;
 use crate::seed;
 use crate::stop::Stop;
@@ -125,7 +125,7 @@ pub enum Reading {
     AnyForm,
 }
 
-/// Draws `settings.samples` completions of each prompt and has them judged.
+/// Draws `settings.samples` completions of each prompt but those that are kept, and has them judged.
 ///
 /// # Errors
 /// [`RolloutError`]; samples that stay without a verdict are masked and no error.
@@ -134,6 +134,7 @@ pub async fn evaluate(
     rewards: &RewardClient,
     prompts: &[Arc<Prompt>],
     settings: &Settings,
+    kept: &mut Kept,
     stop: &Stop,
     watch: &mut (dyn FnMut(&Tally) + Send),
 ) -> Result<Evaluation, RolloutError> {
@@ -146,8 +147,16 @@ pub async fn evaluate(
                 .collect(),
         })
         .collect();
-    let rollout =
-        rollout::collect(policy, rewards, &queries, &settings.drawing, stop, watch).await?;
+    let rollout = rollout::collect(
+        policy,
+        rewards,
+        &queries,
+        &settings.drawing,
+        kept,
+        stop,
+        watch,
+    )
+    .await?;
     let mut evaluation = Evaluation::of(&rollout);
     if settings.any_form {
         tokio::select! {

@@ -2,6 +2,10 @@
 //!
 //! Training and evaluation both sample through [`collect`].
 
+mod kept;
+
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -16,6 +20,8 @@ use crate::policy::Policy;
 use crate::reward::{Ask, Judged, RewardClient, RewardError};
 use crate::run::Padding;
 use crate::stop::Stop;
+
+pub use kept::Kept;
 
 /// How long a finished completion may wait for others to share its request.
 const LINGER: Duration = Duration::from_millis(100);
@@ -96,7 +102,7 @@ pub struct SampledGroup {
 pub struct Rollout {
     /// One a query.
     pub groups: Vec<SampledGroup>,
-    /// Until the last completion was drawn.
+    /// Until the last completion was drawn, with what it took to draw those that were kept.
     pub inference: Duration,
     /// From then until the last verdict came: what judging cost beyond the drawing.
     pub verify: Duration,
@@ -117,7 +123,7 @@ pub struct Tally {
     pub reward: f64,
     /// Completions masked so far.
     pub masked: usize,
-    /// Since the phase began.
+    /// Since the phase began, with what it took to draw those that were kept.
     pub elapsed: Duration,
 }
 
@@ -130,6 +136,14 @@ pub enum RolloutError {
     /// The verifier refused.
     #[error(transparent)]
     Reward(#[from] RewardError),
+    /// A completion could not be kept.
+    #[error("{path}: {source}", path = .path.display())]
+    Keep {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The end was asked for.
     #[error("stopped before the phase was complete")]
     Stopped,
@@ -145,7 +159,7 @@ pub enum RolloutError {
     },
 }
 
-/// Draws the completions of all queries and has them judged. `watch` hears of every change.
+/// Draws the completions of all queries but those that are kept, keeps them, and has all judged. `watch` hears of every change.
 ///
 /// # Errors
 /// [`RolloutError`]; samples that stay without a verdict are masked and no error.
@@ -154,33 +168,43 @@ pub async fn collect(
     rewards: &RewardClient,
     queries: &[Query],
     drawing: &Drawing,
+    kept: &mut Kept,
     stop: &Stop,
     watch: &mut (dyn FnMut(&Tally) + Send),
 ) -> Result<Rollout, RolloutError> {
     let mut phase = Phase::new(queries, rewards);
+    let before = phase.take_up(kept);
     let started = Instant::now();
-    let mut completions = Some(draw(policy, queries, drawing));
-    let mut inference = Duration::ZERO;
+    let elapsed = || before + started.elapsed();
+    let missing = phase.missing();
+    let mut completions = (!missing.is_empty()).then(|| draw(policy, queries, missing, drawing));
+    let mut inference = before;
     watch(&phase.tally);
     while completions.is_some() || phase.waiting() {
         let linger = phase.flush_at();
         tokio::select! {
             () = stop.wait() => return Err(RolloutError::Stopped),
             next = next(&mut completions), if completions.is_some() => match next {
-                Some(completion) => phase.drew(completion?),
+                Some(completion) => {
+                    let completion = completion?;
+                    let query = &queries[completion.request];
+                    let seed = query.seeds[completion.sample];
+                    kept.add(&query.prompt.task.id, seed, elapsed(), &completion)?;
+                    phase.drew(completion);
+                }
                 None => {
                     completions = None;
-                    inference = started.elapsed();
+                    inference = elapsed();
                     phase.send();
                 }
             },
             () = tokio::time::sleep_until(linger.into()), if phase.has_unsent() => phase.send(),
             Some(verdicts) = phase.requests.join_next(), if !phase.requests.is_empty() => phase.learnt(verdicts)?,
         }
-        phase.tally.elapsed = started.elapsed();
+        phase.tally.elapsed = elapsed();
         watch(&phase.tally);
     }
-    let verify = started.elapsed().saturating_sub(inference);
+    let verify = elapsed().saturating_sub(inference);
     Ok(Rollout {
         groups: phase.finish()?,
         inference,
@@ -188,24 +212,39 @@ pub async fn collect(
     })
 }
 
-/// Bridges the engine's blocking channel. Dropping the receiver cancels what is left.
+/// A query, and the places of some of its seeds.
+type Missing = (usize, Vec<usize>);
+
+/// Has the policy draw what is missing. Bridges the engine's blocking channel. Dropping the receiver cancels what is left.
 fn draw(
     policy: &Arc<dyn Policy>,
     queries: &[Query],
+    missing: Vec<Missing>,
     drawing: &Drawing,
 ) -> mpsc::Receiver<Result<Completion, EngineError>> {
     let stop_tokens = policy.stop_tokens();
-    let requests = queries
+    let requests = missing
         .iter()
-        .map(|query| GenerateRequest {
-            prompt: query.prompt.tokens.clone(),
-            seeds: query.seeds.clone(),
+        .map(|(query, places)| GenerateRequest {
+            prompt: queries[*query].prompt.tokens.clone(),
+            seeds: places
+                .iter()
+                .map(|place| queries[*query].seeds[*place])
+                .collect(),
             sampling: drawing.sampling,
             max_tokens: drawing.max_tokens,
             stop_tokens: stop_tokens.clone(),
             stop_strings: drawing.stop_strings.clone(),
         })
         .collect();
+    let placed = move |completion: Completion| {
+        let (query, places) = &missing[completion.request];
+        Completion {
+            request: *query,
+            sample: places[completion.sample],
+            ..completion
+        }
+    };
     let policy = policy.clone();
     let (sender, receiver) = mpsc::channel(256);
     tokio::task::spawn_blocking(move || {
@@ -213,7 +252,7 @@ fn draw(
         loop {
             match completions.recv_timeout(LOOK_UP) {
                 Ok(completion) => {
-                    if sender.blocking_send(completion).is_err() {
+                    if sender.blocking_send(completion.map(&placed)).is_err() {
                         break;
                     }
                 }
@@ -277,6 +316,43 @@ impl<'a> Phase<'a> {
                 ..Tally::default()
             },
         }
+    }
+
+    /// Takes what was drawn earlier, and says how long that took.
+    fn take_up(&mut self, kept: &mut Kept) -> Duration {
+        let mut before = Duration::ZERO;
+        for (request, query) in self.queries.iter().enumerate() {
+            for (sample, seed) in query.seeds.iter().enumerate() {
+                if let Some(found) = kept.take(&query.prompt.task.id, *seed) {
+                    before = before.max(found.after);
+                    self.drew(Completion {
+                        request,
+                        sample,
+                        tokens: found.tokens,
+                        logp: found.logp,
+                        text: found.text,
+                        finish: found.finish,
+                    });
+                }
+            }
+        }
+        self.tally.elapsed = before;
+        before
+    }
+
+    /// What is still to be drawn.
+    fn missing(&self) -> Vec<Missing> {
+        let places = |drawn: &Vec<Option<Completion>>| {
+            (0..drawn.len())
+                .filter(|place| drawn[*place].is_none())
+                .collect()
+        };
+        self.drawn
+            .iter()
+            .map(places)
+            .enumerate()
+            .filter(|(_, places): &Missing| !places.is_empty())
+            .collect()
     }
 
     fn waiting(&self) -> bool {

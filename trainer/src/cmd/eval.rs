@@ -15,7 +15,7 @@ use trainer::data::{Asking, DataError, Prompt};
 use trainer::eval::{self, Evaluation, PassAt, Settings, Summary};
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
-use trainer::rollout::{Drawing, RolloutError, Tally};
+use trainer::rollout::{Drawing, Kept, RolloutError, Tally};
 use trainer::stderr::say;
 use trainer::stop::Stop;
 
@@ -143,8 +143,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3)
             ));
         };
-        let evaluation =
-            eval::evaluate(&engine, &rewards, &prompts, &settings, &stop, &mut watch).await;
+        let evaluation = eval::evaluate(
+            &engine,
+            &rewards,
+            &prompts,
+            &settings,
+            &mut Kept::default(),
+            &stop,
+            &mut watch,
+        )
+        .await;
         bar.finish_and_clear();
         match evaluation {
             Err(RolloutError::Stopped) => Err(Interrupted.into()),

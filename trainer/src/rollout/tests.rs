@@ -43,6 +43,7 @@ async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
         &rewards,
         &queries,
         &drawing(),
+        &mut Kept::default(),
         &Stop::default(),
         &mut |tally| last = *tally,
     )
@@ -53,6 +54,7 @@ async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
         &rewards,
         &queries,
         &drawing(),
+        &mut Kept::default(),
         &Stop::default(),
         &mut |_| {},
     )
@@ -103,6 +105,7 @@ async fn completions_are_judged_while_others_are_still_being_drawn() {
         &rewards,
         &queries(policy.as_ref(), 40, 8),
         &drawing(),
+        &mut Kept::default(),
         &Stop::default(),
         &mut watch,
     )
@@ -139,6 +142,7 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
         &rewards,
         &queries(policy.as_ref(), 30, 8),
         &drawing(),
+        &mut Kept::default(),
         &Stop::default(),
         &mut watch,
     )
@@ -172,9 +176,76 @@ async fn a_request_to_stop_ends_the_phase_at_once() {
         &rewards,
         &queries(policy.as_ref(), 100, 8),
         &drawing(),
+        &mut Kept::default(),
         &stop,
         &mut watch,
     )
     .await;
     assert!(matches!(result, Err(RolloutError::Stopped)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_phase_that_was_broken_off_had_drawn_is_not_drawn_again() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
+    let path = home.path().join("drawn.jsonl");
+    let toy = Arc::new(Toy::default());
+    let policy: Arc<dyn Policy> = toy.clone();
+    let queries = queries(toy.as_ref(), 10, 8);
+    let whole = collect(
+        &policy,
+        &rewards,
+        &queries,
+        &drawing(),
+        &mut Kept::default(),
+        &Stop::default(),
+        &mut |_| {},
+    )
+    .await
+    .unwrap();
+
+    let stop = Stop::default();
+    let asked = stop.clone();
+    let broken_off = collect(
+        &policy,
+        &rewards,
+        &queries,
+        &drawing(),
+        &mut Kept::open(&path).unwrap(),
+        &stop,
+        &mut |tally| {
+            if tally.drawn == 21 {
+                asked.request();
+            }
+        },
+    )
+    .await;
+    assert!(matches!(broken_off, Err(RolloutError::Stopped)));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let kept = text.lines().count();
+    assert!((21..80).contains(&kept), "{kept}");
+
+    for missing in [80 - kept, 0] {
+        let toy = Arc::new(Toy::default());
+        let policy: Arc<dyn Policy> = toy.clone();
+        let mut first = None;
+        let rollout = collect(
+            &policy,
+            &rewards,
+            &queries,
+            &drawing(),
+            &mut Kept::open(&path).unwrap(),
+            &Stop::default(),
+            &mut |tally| {
+                first.get_or_insert((tally.drawn, tally.elapsed));
+            },
+        )
+        .await
+        .unwrap();
+        assert_eq!(rollout.groups, whole.groups);
+        assert_eq!(toy.drawn(), missing);
+        let (drawn, before) = first.unwrap();
+        assert_eq!(drawn, 80 - missing);
+        assert!(Duration::ZERO < before && before <= rollout.inference);
+    }
 }

@@ -11,7 +11,7 @@ use super::update::Recipe;
 use super::{TrainError, padding, store};
 use crate::config::BehaviourLogprob;
 use crate::data::{Phase, Slot};
-use crate::rollout::{self, Query, Rollout, RolloutError, Sample, SampledGroup};
+use crate::rollout::{self, Kept, Query, Rollout, RolloutError, Sample, SampledGroup};
 use crate::seed;
 
 /// Samples of a phase's updates, from one of them on.
@@ -117,7 +117,8 @@ impl Run {
         let slots: Vec<Slot> = phase.updates[from..].iter().flatten().copied().collect();
         // Over all draws together: one task that cannot be judged is many of a few that are drawn anew.
         let mut masked = Masked::default();
-        let Some(rollout) = self.collect(phase, &slots, &mut masked).await? else {
+        let mut kept = store::keep(&self.job.folder.phase_drawn(phase.index, from))?;
+        let Some(rollout) = self.collect(phase, &slots, &mut kept, &mut masked).await? else {
             return Ok(None);
         };
         let recipe = Recipe::of(&self.job.config);
@@ -139,7 +140,7 @@ impl Run {
             if slots.is_empty() {
                 break;
             }
-            let Some(more) = self.collect(phase, &slots, &mut masked).await? else {
+            let Some(more) = self.collect(phase, &slots, &mut kept, &mut masked).await? else {
                 return Ok(None);
             };
             drawn.inference += more.inference;
@@ -164,14 +165,16 @@ impl Run {
         }
         self.score_by_reference(&mut drawn.groups)?;
         store::save(&self.job.folder, phase, &drawn)?;
+        kept.remove();
         Ok(Some(drawn))
     }
 
-    /// Draws and judges completions of each slot's prompt. `masked` has those of the draws before.
+    /// Draws and judges completions of each slot's prompt. `kept` and `masked` have those of the draws before.
     async fn collect(
         &mut self,
         phase: &Phase,
         slots: &[Slot],
+        kept: &mut Kept,
         masked: &mut Masked,
     ) -> Result<Option<Rollout>, TrainError> {
         let run_seed = self.job.config.run.seed;
@@ -192,6 +195,7 @@ impl Run {
             &self.job.rewards,
             &queries,
             &self.drawing,
+            kept,
             &self.job.stop,
             &mut watch,
         )
@@ -205,7 +209,7 @@ impl Run {
                 Ok(Some(rollout))
             }
             Err(RolloutError::Stopped) => Ok(None),
-            Err(error) => Err(TrainError::Rollout(error)),
+            Err(error) => Err(TrainError::of_rollout(error)),
         }
     }
 

@@ -208,6 +208,14 @@ impl TrainError {
         }
     }
 
+    /// Why completions were not collected.
+    pub(super) fn of_rollout(error: RolloutError) -> Self {
+        match error {
+            RolloutError::Keep { path, source } => Self::Io { path, source },
+            error => Self::Rollout(error),
+        }
+    }
+
     /// What is not finite, where that is what ended a run.
     pub(super) fn not_finite(&self) -> Option<&str> {
         match self {

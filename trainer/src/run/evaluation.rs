@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::course::Run;
 use super::masked::Masked;
 use super::record::EvalRecord;
-use super::{Log, TrainError, checkpoint};
+use super::{Log, TrainError, checkpoint, store};
 use crate::eval;
 use crate::rollout::{self, RolloutError};
 
@@ -20,7 +20,9 @@ impl Run {
             return Ok(true);
         }
         let done: Vec<EvalRecord> = self.job.folder.read(Log::Eval)?;
+        let mut kept = store::keep(&self.job.folder.eval_drawn(self.step))?;
         if done.iter().any(|record| record.step == self.step) {
+            kept.remove();
             return Ok(true);
         }
         let progress = &mut self.job.journal.progress;
@@ -30,6 +32,7 @@ impl Run {
             &self.job.rewards,
             &self.job.prompts.eval,
             &self.evaluation,
+            &mut kept,
             &self.job.stop,
             &mut watch,
         )
@@ -37,18 +40,19 @@ impl Run {
         let evaluation = match result {
             Ok(evaluation) => evaluation,
             Err(RolloutError::Stopped) => return Ok(false),
-            Err(error) => return Err(TrainError::Rollout(error)),
+            Err(error) => return Err(TrainError::of_rollout(error)),
         };
         let mut masked = Masked::default();
         let samples = evaluation.records.iter().map(|record| &record.sample);
         masked.count(samples.map(|sample| (sample.reward, &sample.detail)));
         let whose = format!("the evaluation after {} updates", self.step);
-        // Nothing is written yet, so a run that is continued makes this evaluation anew.
+        // No line is written yet, so a run that is continued asks for these verdicts again.
         masked.check(self.job.config.verifier.max_masked, &whose)?;
         let record = eval_record(self.step, &evaluation, &self.evaluation);
         self.job
             .journal
             .evaluated(&self.job.folder, &record, &evaluation.records)?;
+        kept.remove();
         self.rank(&record)?;
         Ok(true)
     }

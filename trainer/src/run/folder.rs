@@ -66,6 +66,9 @@ const BEFOREHAND: [&str; 4] = [
     "verifier.log",
 ];
 
+/// How the names of files end whose completions are still being drawn.
+pub(super) const DRAWN: &str = ".drawn.jsonl";
+
 fn phase_name(phase: usize, from: usize) -> String {
     match from {
         0 => format!("phase-{phase}"),
@@ -201,6 +204,17 @@ impl RunFolder {
     pub(super) fn phase_rollout(&self, phase: usize, from: usize) -> PathBuf {
         let name = phase_name(phase, from);
         self.rollouts().join(format!("{name}.json"))
+    }
+
+    /// `rollouts/phase-N.drawn.jsonl`: its completions while they are drawn.
+    pub(super) fn phase_drawn(&self, phase: usize, from: usize) -> PathBuf {
+        let name = phase_name(phase, from);
+        self.rollouts().join(format!("{name}{DRAWN}"))
+    }
+
+    /// `rollouts/eval-N.drawn.jsonl`: those of the evaluation after N updates, the same.
+    pub(super) fn eval_drawn(&self, step: usize) -> PathBuf {
+        self.rollouts().join(format!("eval-{step}{DRAWN}"))
     }
 
     /// `samples/eval-N.jsonl`, N the updates before it.

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use super::draw::Drawn;
-use super::folder::{RunFolder, lines, write_aside};
+use super::folder::{DRAWN, RunFolder, lines, write_aside};
 use super::record::SampleRecord;
 use crate::data::{Phase, Prompt, Schedule};
 use crate::eval;
-use crate::rollout::{Sample, SampledGroup};
+use crate::rollout::{Kept, Sample, SampledGroup};
 use crate::transcript;
 
 /// A phase's samples as the updates need them: tokens, log-probabilities, verdicts.
@@ -61,6 +61,11 @@ pub(super) fn save(run: &RunFolder, phase: &Phase, drawn: &Drawn) -> Result<(), 
     };
     let text = serde_json::to_vec(&stored).map_err(|error| TrainError::io(&path, error.into()))?;
     write_aside(&path, &text)
+}
+
+/// The completions of a phase or an evaluation that is to be drawn, as far as an earlier process drew them: of the same weights, as in [`load`].
+pub(super) fn keep(path: &Path) -> Result<Kept, TrainError> {
+    Kept::open(path).map_err(|source| TrainError::io(path, source))
 }
 
 /// From which of its updates on the samples of a phase are for that were drawn last before its update of number `update`.
@@ -129,7 +134,9 @@ pub(super) fn prune(run: &RunFolder, schedule: &Schedule, kept: &[usize], first:
         .filter(|step| **step < schedule.updates())
         .map(|step| schedule.phase_of(*step))
         .collect();
-    for (number, path) in numbered(&run.rollouts(), "phase-", ".json") {
+    let whole = numbered(&run.rollouts(), "phase-", ".json");
+    let begun = numbered(&run.rollouts(), "phase-", DRAWN);
+    for (number, path) in whole.into_iter().chain(begun) {
         if number < first && !needed.contains(&number) {
             // What stays is only in the way of disk space.
             let _ = std::fs::remove_file(path);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use engine::text::Date;
@@ -32,6 +32,7 @@ struct State {
 pub(crate) struct Toy {
     state: Mutex<State>,
     steps: AtomicUsize,
+    drawn: Arc<AtomicUsize>,
     /// The step, counted over this object's life, that fails.
     fail_at: Option<usize>,
     /// The step, counted the same way, whose weights are no numbers.
@@ -55,6 +56,7 @@ impl Default for Toy {
         Self {
             state: Mutex::new(state),
             steps: AtomicUsize::new(0),
+            drawn: Arc::default(),
             fail_at: None,
             diverge_at: None,
             apart: 0.0,
@@ -108,6 +110,11 @@ impl Toy {
     /// Updates made by this object.
     pub(crate) fn steps(&self) -> usize {
         self.steps.load(Ordering::SeqCst)
+    }
+
+    /// Completions drawn by this object.
+    pub(crate) fn drawn(&self) -> usize {
+        self.drawn.load(Ordering::SeqCst)
     }
 }
 
@@ -164,6 +171,7 @@ impl Policy for Toy {
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
         let (state, apart) = (self.state.lock().unwrap().clone(), self.apart);
+        let drawn = self.drawn.clone();
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             if state.weights.iter().any(|weight| weight.is_nan()) {
@@ -186,6 +194,7 @@ impl Policy for Toy {
                         .map(|t| char::from(b'a' + *t as u8))
                         .collect();
                     std::thread::sleep(Duration::from_micros(200));
+                    drawn.fetch_add(1, Ordering::SeqCst);
                     if sender
                         .send(Ok(Completion {
                             request: number,

@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use trainer::config::{self, MOST_COMPLETIONS, MOST_SAMPLES, MOST_TOKENS};
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
-use trainer::rollout::{self, Drawing, Query, RolloutError, SampledGroup, Tally};
+use trainer::rollout::{self, Drawing, Kept, Query, RolloutError, SampledGroup, Tally};
 use trainer::stderr::say;
 use trainer::stop::Stop;
 use trainer::study::{self, Behaviour, Plan, Sampled, Study, StudyError, Toy};
@@ -238,7 +238,16 @@ async fn draw(
     let progress = Progress::default();
     let what = format!("{what}, completions");
     let mut watch = |tally: &Tally| progress.at(&what, tally.drawn, tally.wanted);
-    let drawn = rollout::collect(&policy, rewards, queries, &plan.drawing, stop, &mut watch).await;
+    let drawn = rollout::collect(
+        &policy,
+        rewards,
+        queries,
+        &plan.drawing,
+        &mut Kept::default(),
+        stop,
+        &mut watch,
+    )
+    .await;
     progress.end();
     match drawn {
         Ok(rollout) => Ok(rollout.groups),

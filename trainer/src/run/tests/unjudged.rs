@@ -47,6 +47,7 @@ async fn an_evaluation_without_verdicts_ends_the_run_and_is_made_when_it_goes_on
     let evals: Vec<EvalRecord> = read_log(&cut, Log::Eval).unwrap();
     assert_eq!(evals.len(), 1);
     assert!(!cut.join("samples/eval-4.jsonl").exists());
+    assert!(cut.join("rollouts/eval-4.drawn.jsonl").exists());
     go(&cut, &config(&quiet.url, &[])).await.unwrap();
     assert_same(&course(&cut), &course(&never), "evaluated again");
 
@@ -59,6 +60,42 @@ async fn an_evaluation_without_verdicts_ends_the_run_and_is_made_when_it_goes_on
             .iter()
             .all(|eval| eval.masked == 20 && eval.pass_at.is_empty())
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_phase_without_verdicts_is_judged_when_the_run_goes_on_and_not_drawn_again() {
+    let home = tempfile::tempdir().unwrap();
+    let (never, cut) = (home.path().join("never"), home.path().join("cut"));
+    let quiet = Scripted::of_letter_b().await;
+    // A run's completions in all, by a policy that is counted.
+    let counted = async |root: &Path, url: &str| {
+        let toy = Arc::new(Toy::default());
+        let job = job(root, &config(url, &[]), toy.clone(), &Stop::default()).unwrap();
+        (train(job).await, toy.drawn())
+    };
+    let (ended, all) = counted(&never, &quiet.url).await;
+    ended.unwrap();
+
+    let server = Scripted::serve(move |_, items| {
+        let results = items
+            .iter()
+            .map(|item| judged(item, !item.prompt.contains("toy/eval/")));
+        Answer::Results(results.collect())
+    })
+    .await;
+    let (ended, drawn) = counted(&cut, &server.url).await;
+    assert!(matches!(ended, Err(TrainError::Masked { all: 48, .. })));
+    assert_eq!(drawn, 20 + 48);
+    let (ended, left) = counted(&cut, &quiet.url).await;
+    ended.unwrap();
+    assert_eq!(drawn + left, all);
+    assert_same(&course(&cut), &course(&never), "judged again");
+    let left: Vec<_> = std::fs::read_dir(cut.join("rollouts"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".drawn.jsonl"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -401,9 +401,17 @@ impl Backend for Cpu {
             lse: self.raw(lse.rows(0, a.heads), tokens, a.heads),
         };
         let operands = self.operands(a);
-        attention::backward(self.level, &self.plan, operands, gradients, |n, f| {
-            self.threads.each(n, f);
-        });
+        let threads = self.threads.count;
+        attention::backward(
+            self.level,
+            &self.plan,
+            operands,
+            gradients,
+            threads,
+            |n, f| {
+                self.threads.each(n, f);
+            },
+        );
     }
 
     fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize, activation: Activation) {

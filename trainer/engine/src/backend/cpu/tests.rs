@@ -6,9 +6,13 @@ use crate::config::Activation;
 use crate::sample::{self, Sampling};
 
 fn cpu(level: Level) -> Cpu {
+    cpu_of(level, 2)
+}
+
+fn cpu_of(level: Level, threads: usize) -> Cpu {
     Cpu {
         arena: Arena::default(),
-        threads: Threads::start(Some(2)).expect("two threads"),
+        threads: Threads::start(Some(threads)).expect("some threads"),
         level,
         batch: Batch::default(),
         plan: Plan::default(),
@@ -60,8 +64,7 @@ fn batch() -> Batch {
 }
 
 /// What every fused operation makes of fixed inputs, whose sizes are no multiples of the lanes.
-fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
-    let mut cpu = cpu(level);
+fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
     let c = &mut cpu;
     let (rows, width) = (100, 53);
     let mut found = Vec::new();
@@ -181,11 +184,25 @@ fn everything(level: Level) -> Vec<(&'static str, Vec<u32>)> {
 
 #[test]
 fn every_operation_gives_the_same_bits_at_every_level() {
-    let mut all = levels().into_iter().map(|level| (level, everything(level)));
+    let mut all = levels()
+        .into_iter()
+        .map(|level| (level, everything(cpu(level))));
     let (_, first) = all.next().expect("every processor has the portable level");
     for (level, found) in all {
         for ((name, first), (_, found)) in first.iter().zip(&found) {
             assert!(first == found, "{name} at {level:?}");
+        }
+    }
+}
+
+#[test]
+fn every_operation_gives_the_same_bits_on_any_number_of_threads() {
+    let level = Level::detect();
+    let first = everything(cpu_of(level, 1));
+    for threads in [2, 3, 8, 8, 8] {
+        let found = everything(cpu_of(level, threads));
+        for ((name, first), (_, found)) in first.iter().zip(&found) {
+            assert!(first == found, "{name} on {threads} threads");
         }
     }
 }

@@ -139,14 +139,19 @@ impl Drop for Open<'_> {
     fn drop(&mut self) {
         let Self(shared) = self;
         shared.state.fetch_add(ONE_JOB, Ordering::AcqRel);
-        let mut turns = 0;
-        while shared.state.load(Ordering::Acquire) % ONE_JOB > 0 {
-            turns += 1;
-            if turns % TURNS == 0 {
-                std::thread::yield_now();
-            }
-            std::hint::spin_loop();
+        wait_until(|| shared.state.load(Ordering::Acquire) % ONE_JOB == 0);
+    }
+}
+
+/// Waits awake for what another thread is about to do.
+pub(super) fn wait_until(done: impl Fn() -> bool) {
+    let mut turns = 0;
+    while !done() {
+        turns += 1;
+        if turns % TURNS == 0 {
+            std::thread::yield_now();
         }
+        std::hint::spin_loop();
     }
 }
 
@@ -190,7 +195,7 @@ impl Threads {
         Ok(all)
     }
 
-    /// Runs `f` for 0 to `count`.
+    /// Runs `f` for 0 to `count`. The numbers are begun in their order, so one may wait for lower ones.
     pub(super) fn each(&self, count: usize, f: &(dyn Fn(usize) + Sync)) {
         if count < 2 || self.count == 1 {
             (0..count).for_each(f);

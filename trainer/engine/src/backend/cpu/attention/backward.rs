@@ -8,6 +8,7 @@ use super::super::rowwise::dot;
 use super::forward::{cap_scores, mask, transpose, visible};
 use super::kernels::{Weighted, combine, scores};
 use super::plan::{Plan, Task};
+use super::turns::{Progress, Turn};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
 /// Where gradients come from and go to.
@@ -22,12 +23,13 @@ pub(in super::super) struct Gradients {
     pub(in super::super) lse: Raw,
 }
 
-/// One task for one head of keys; a component's tasks run one after another, as they add to the same rows of `dk` and `dv`.
+/// One task for one head of keys. A component's tasks add to the same rows of `dk` and `dv`, in turns.
 pub(super) struct Unit<'a> {
     task: &'a Task,
     kv_head: usize,
     operands: Operands,
     gradients: Gradients,
+    turn: Turn<'a>,
 }
 
 #[inline(always)]
@@ -37,6 +39,7 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
         kv_head,
         operands,
         gradients,
+        turn,
     } = unit;
     let (share, depth) = (operands.share(), operands.shape.head_dim);
     let scale = operands.shape.scale;
@@ -117,6 +120,7 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
         }
         mask::<L>(p, lanes, from, to, first_seen, seen, block);
         softmax_backward::<L>(p, ds, lanes, from, to, block.len, lse, along, soft_cap);
+        turn.wait(block.position);
         for run in &block.runs {
             let (first, last) = task.rows(&run.pieces, share);
             let by_key = |weights: &[f32], values: &[f32]| Weighted {
@@ -127,7 +131,8 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
                 value_stride: depth,
                 terms: last - first,
             };
-            // SAFETY: as above; no other thread has this component's rows of this head.
+            // SAFETY: as above. Who else adds to these rows of this head does so at the same position, so before or after this task's turn there, or is a later
+            // task on this thread.
             unsafe {
                 let at = |x: Raw| x.start.add(run.row * x.stride + head);
                 let (dv, dk) = (gradients.dv, gradients.dk);
@@ -145,6 +150,7 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
                 combine::<L>(dq, depth, by_query, last - first, depth);
             }
         }
+        turn.pass(block.position);
     }
     for (r, token, head) in task_rows(task, *kv_head, share) {
         // SAFETY: the plan's tokens lie in the operands' buffers, and no other unit writes this token's head.
@@ -245,12 +251,16 @@ fn softmax_backward<L: Lanes>(
     }
 }
 
-/// Gradients of a planned batch; `each` as in the forward pass.
+/// Where there are so many times more heads of components than threads, a thread has one whole, whose keys stay near.
+const MANY: usize = 4;
+
+/// Gradients of a planned batch, the same whatever the number of threads; `each` as in the forward pass.
 pub(in super::super) fn backward(
     level: Level,
     plan: &Plan,
     operands: Operands,
     gradients: Gradients,
+    threads: usize,
     each: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
 ) {
     let Gradients {
@@ -264,15 +274,35 @@ pub(in super::super) fn backward(
     let Operands { q, k, v, .. } = operands;
     check(&[dq, dk, dv], &[dy, y, lse, q, k, v]);
     let heads = operands.shape.kv_heads;
-    each(plan.components.len() * heads, &|number| {
-        for task in &plan.components[number / heads] {
-            let unit = Unit {
-                task: &plan.tasks[*task],
-                kv_head: number % heads,
-                operands,
-                gradients,
-            };
-            SCRATCH.with_borrow_mut(|scratch| run_unit(level, &unit, scratch));
-        }
+    let progress: Vec<Progress> = (plan.components.iter())
+        .flat_map(|tasks| (0..heads).map(|_| Progress::of(tasks.len())))
+        .collect();
+    let run = |chain: usize, place: usize| {
+        let unit = Unit {
+            task: &plan.tasks[plan.components[chain / heads][place]],
+            kv_head: chain % heads,
+            operands,
+            gradients,
+            turn: progress[chain].turn(place),
+        };
+        SCRATCH.with_borrow_mut(|scratch| run_unit(level, &unit, scratch));
+    };
+    let tasks = |chain: usize| plan.components[chain / heads].len();
+    let chains = progress.len();
+    if chains >= MANY * threads || !plan.in_place {
+        each(chains, &|chain| {
+            (0..tasks(chain)).for_each(|place| run(chain, place));
+        });
+        return;
+    }
+    // The first tasks of all before the second: those of one chain wait for each other least.
+    let longest = (0..chains).map(tasks).max().unwrap_or(0);
+    let units: Vec<(usize, usize)> = (0..longest)
+        .flat_map(|place| (0..chains).map(move |chain| (chain, place)))
+        .filter(|(chain, place)| *place < tasks(*chain))
+        .collect();
+    each(units.len(), &|number| {
+        let (chain, place) = units[number];
+        run(chain, place);
     });
 }

@@ -8,6 +8,7 @@ mod backward;
 mod forward;
 mod kernels;
 mod plan;
+mod turns;
 
 pub(super) use backward::{Gradients, backward};
 pub(super) use forward::forward;

@@ -124,8 +124,10 @@ impl Task {
 #[derive(Debug, Default)]
 pub(in super::super) struct Plan {
     pub(super) tasks: Vec<Task>,
-    /// Tasks (by number) that share rows of keys with each other and with no others: what the backward pass must not split among threads.
+    /// Tasks (by number) that share rows of keys with each other and with no others. In the backward pass they add to the same rows of gradients.
     pub(super) components: Vec<Vec<usize>>,
+    /// Whether each row of keys stands at one position, whoever reads it.
+    pub(super) in_place: bool,
 }
 
 impl Plan {
@@ -157,8 +159,12 @@ impl Plan {
             }
         }
         close(&mut tasks, &mut open, &mut queries, spans);
-        let components = components(&tasks);
-        Self { tasks, components }
+        let (components, in_place) = components(&tasks);
+        Self {
+            tasks,
+            components,
+            in_place,
+        }
     }
 }
 
@@ -202,12 +208,17 @@ fn close(
     tasks.push(task);
 }
 
-/// Tasks connected by common rows, each list in order; the lists in order of their first tasks.
-fn components(tasks: &[Task]) -> Vec<Vec<usize>> {
-    let mut intervals: Vec<(usize, usize, usize)> = Vec::new();
+/// Tasks connected by common rows, each list in order; the lists in order of their first tasks. And whether common rows stand at common positions.
+fn components(tasks: &[Task]) -> (Vec<Vec<usize>>, bool) {
+    let mut intervals: Vec<(usize, usize, usize, usize)> = Vec::new();
     for (number, task) in tasks.iter().enumerate() {
-        let runs = task.blocks.iter().flat_map(|block| &block.runs);
-        intervals.extend(runs.map(|run| (run.row, run.row + run.len, number)));
+        for block in &task.blocks {
+            let of = |run: &Run| {
+                let position = block.position + run.offset;
+                (run.row, run.row + run.len, number, position)
+            };
+            intervals.extend(block.runs.iter().map(of));
+        }
     }
     intervals.sort_unstable();
     let mut parent: Vec<usize> = (0..tasks.len()).collect();
@@ -218,14 +229,18 @@ fn components(tasks: &[Task]) -> Vec<Vec<usize>> {
         }
         x
     }
-    let mut reach = (0, 0);
-    for (start, end, task) in intervals {
+    // Of the rows that reach furthest so far: their end, their task, and how far their numbers are from their positions.
+    let mut reach = (0, 0, 0);
+    let mut in_place = true;
+    for (start, end, task, position) in intervals {
+        let shift = start.wrapping_sub(position);
         if start < reach.0 {
             let (a, b) = (root(&mut parent, task), root(&mut parent, reach.1));
             parent[a.max(b)] = a.min(b);
+            in_place &= shift == reach.2;
         }
         if end > reach.0 {
-            reach = (end, task);
+            reach = (end, task, shift);
         }
     }
     let mut lists: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
@@ -234,7 +249,7 @@ fn components(tasks: &[Task]) -> Vec<Vec<usize>> {
         lists[root].push(task);
     }
     lists.retain(|list| !list.is_empty());
-    lists
+    (lists, in_place)
 }
 
 #[cfg(test)]
@@ -267,6 +282,7 @@ mod tests {
             span(7, 3, &[(0, 5), (7, 3)]),
         ]);
         assert_eq!(plan.tasks.len(), 1);
+        assert!(plan.in_place);
         let task = &plan.tasks[0];
         assert_eq!(task.queries, 10);
         let visible: Vec<usize> = task.pieces.iter().map(|p| p.visible).collect();
@@ -293,6 +309,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_stand_at_two_positions_are_noticed() {
+        let apart = |second: &[(usize, usize)]| {
+            let plan = Plan::new(&[span(0, 40, &[(0, 40)]), span(40, 1, second)]);
+            (plan.components.len(), plan.in_place)
+        };
+        assert_eq!(apart(&[(0, 30), (90, 1)]), (1, true));
+        assert_eq!(apart(&[(80, 5), (0, 30)]), (1, false));
+        assert_eq!(apart(&[(1, 30)]), (1, false));
+        assert_eq!(apart(&[(40, 30)]), (2, true));
+    }
+
+    #[test]
     fn keys_that_no_query_sees_are_not_read() {
         let plan = Plan::new(&[span(0, 100, &[(0, 100)])]);
         let seen: Vec<usize> = plan
@@ -308,5 +336,6 @@ mod tests {
         let plan = Plan::new(&[span(0, 70, &[(0, 70)]), span(70, 1, &[(100, 40)])]);
         assert_eq!(plan.tasks.len(), 4);
         assert_eq!(plan.components, [vec![0, 1, 2], vec![3]]);
+        assert!(plan.in_place);
     }
 }
