@@ -1,6 +1,6 @@
 //! What the fixed order of summation costs: the cpu backend's matrix products beside the `gemm` crate's, which cuts a sum by the shape at hand, on the shapes of SmolLM2-135M.
 //!
-//! `cargo bench -p engine --bench products`
+//! `cargo bench --workspace --bench products`
 //!
 //! Each line is the best of five rounds in which the two take turns, in f32. Weights are used in turn as a model's layers are, so that they come from memory.
 //! What it showed is in `PERFORMANCE.md`.

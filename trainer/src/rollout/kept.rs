@@ -62,10 +62,11 @@ impl Kept {
             whole += line.len();
             found.insert(name, completion);
         }
-        let file = File::options().create(true).append(true).open(path)?;
         if whole < text.len() {
+            let file = File::options().write(true).open(path)?;
             file.set_len(whole as u64)?;
         }
+        let file = File::options().create(true).append(true).open(path)?;
         Ok(Self {
             file: Some((path.to_owned(), file)),
             found,
@@ -187,7 +188,7 @@ mod tests {
         ] {
             std::fs::write(&path, [whole.as_slice(), tail.as_bytes(), &whole].concat()).unwrap();
             let mut kept = Kept::open(&path).unwrap();
-            assert_eq!(kept.found.len(), 1, "{tail}");
+            assert_eq!(std::fs::read(&path).unwrap(), whole, "{tail}");
             kept.add("b", 1, Duration::ZERO, &completion(&[7, 8]))
                 .unwrap();
             let mut kept = Kept::open(&path).unwrap();

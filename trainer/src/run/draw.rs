@@ -117,6 +117,7 @@ impl Run {
         let slots: Vec<Slot> = phase.updates[from..].iter().flatten().copied().collect();
         // Over all draws together: one task that cannot be judged is many of a few that are drawn anew.
         let mut masked = Masked::default();
+        store::forget_later(&self.job.folder, phase, from);
         let mut kept = store::keep(&self.job.folder.phase_drawn(phase.index, from))?;
         let Some(rollout) = self.collect(phase, &slots, &mut kept, &mut masked).await? else {
             return Ok(None);

@@ -127,8 +127,10 @@ pub(super) fn goes_on(
     Ok(())
 }
 
-/// Removes the phases before `first`, but for those that the run would go on with from a checkpoint that is kept, after so many updates.
+/// Removes the phases before `first`, but for those that the run would go on with from a checkpoint that is kept, after so many updates, or from its start where
+/// there is none.
 pub(super) fn prune(run: &RunFolder, schedule: &Schedule, kept: &[usize], first: usize) {
+    let kept = if kept.is_empty() { &[0] } else { kept };
     let needed: Vec<usize> = kept
         .iter()
         .filter(|step| **step < schedule.updates())
@@ -141,6 +143,19 @@ pub(super) fn prune(run: &RunFolder, schedule: &Schedule, kept: &[usize], first:
             // What stays is only in the way of disk space.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// Removes what was drawn by later weights than those of a phase's update `from`, of which the phase is about to be drawn: what is trained on it may be other
+/// weights, where the verifier judges otherwise than before.
+pub(super) fn forget_later(run: &RunFolder, phase: &Phase, from: usize) {
+    let phases = [".json", DRAWN].map(|suffix| numbered(&run.rollouts(), "phase-", suffix));
+    let phases = phases.into_iter().flatten();
+    let evaluations = numbered(&run.rollouts(), "eval-", DRAWN).into_iter();
+    let later = (phases.filter(|(number, _)| *number > phase.index))
+        .chain(evaluations.filter(|(step, _)| *step > phase.first_update + from));
+    for (_, path) in later {
+        let _ = std::fs::remove_file(path);
     }
 }
 

@@ -138,7 +138,7 @@ async fn asked_to_stop(mut signals: Signals, until_stdin_ends: bool) {
     tracing::info!("stopping: requests in flight are finished first; Ctrl-C again ends at once");
 }
 
-/// Ctrl-C and SIGTERM, from when it is made: none of them ends the process by itself any more, and none is missed.
+/// Ctrl-C and SIGTERM, from when it is made: none of them ends the process by itself any more, and one that comes before it is waited for is not lost.
 #[cfg(unix)]
 struct Signals {
     pressed: tokio::signal::unix::Signal,

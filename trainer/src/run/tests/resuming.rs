@@ -185,6 +185,42 @@ async fn samples_that_are_gone_are_missed_before_anything_is_cut() {
     assert_refused(&root, &config, &["phase-1.json is missing"]).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_a_checkpoint_keeps_the_samples_that_it_began_with() {
+    let home = tempfile::tempdir().unwrap();
+    let (run, killed) = (home.path().join("run"), home.path().join("killed"));
+    // The folder is copied as the first update's samples are trained on and others are asked for.
+    let (from, to, asked) = (run.clone(), killed.clone(), AtomicUsize::new(0));
+    let server = Scripted::serve(move |_, items| {
+        let before = asked.fetch_add(items.len(), Ordering::SeqCst);
+        if before >= 20 + 48 && !to.exists() {
+            copy(&from, &to);
+        }
+        Answer::of_letter_b(&items)
+    })
+    .await;
+    let sets = ["run.checkpoint_every=100", "eval.every=0"];
+    go(&run, &config(&server.url, &sets)).await.unwrap();
+    assert!(killed.join("rollouts/phase-0.json").exists());
+
+    // What weights drew that are about to be trained anew is not what the new ones would draw.
+    let stale = ["eval-8.drawn.jsonl", "phase-3.json", "phase-3.drawn.jsonl"];
+    for name in stale {
+        std::fs::write(killed.join("rollouts").join(name), "stale").unwrap();
+    }
+    let phase_1 = killed.join("rollouts/phase-1.drawn.jsonl");
+    assert!(!std::fs::read(&phase_1).unwrap().is_empty());
+    go(&killed, &config(&server.url, &sets)).await.unwrap();
+    assert_same(
+        &course(&killed),
+        &course(&run),
+        "killed in its second phase",
+    );
+    for name in stale {
+        assert!(!killed.join("rollouts").join(name).exists(), "{name}");
+    }
+}
+
 #[test]
 fn a_damaged_state_is_named_by_the_folder_that_can_be_done_without() {
     let damaged = EngineError::Model {

@@ -131,8 +131,8 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
                 value_stride: depth,
                 terms: last - first,
             };
-            // SAFETY: as above. Who else adds to these rows of this head does so at the same position, so before or after this task's turn there, or is a later
-            // task on this thread.
+            // SAFETY: as above. Who else adds to these rows of this head does so at the same position (`plan.in_place`), so before or after this task's turn there;
+            // or all of them are on this thread.
             unsafe {
                 let at = |x: Raw| x.start.add(run.row * x.stride + head);
                 let (dv, dk) = (gradients.dv, gradients.dk);

@@ -66,7 +66,8 @@ fn check(write: &[Raw], read: &[Raw]) {
     }
 }
 
-// SAFETY: `forward` and `backward` give each thread other elements to write, and read none that another writes: `check` saw to that.
+// SAFETY: `forward` and `backward` give each thread other elements to write, and read none that another writes: `check` saw to that. Rows of `dk` and `dv`, which
+// several threads add to, they add to in turns.
 #[allow(unsafe_code)]
 unsafe impl Send for Raw {}
 // SAFETY: as above.
