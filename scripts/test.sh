@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with what was skipped, and why.
-# Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, tokenizers and a 90 MB compiler of CUDA kernels into the cache folder ($RAPID_HOME) the
-# first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
-# Run as root on Debian or Ubuntu, it changes the system: it installs docker.io, iptables, debootstrap and npm where they are missing, and where no Docker engine
-# answers it starts dockerd and leaves it running. As any other user it installs no packages and skips what it lacks.
+# Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, data sets (25 MB), tokenizers and a 90 MB compiler of CUDA kernels into the cache folder
+# ($RAPID_HOME) the first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
+# Run as root on Debian or Ubuntu, it changes the system: it installs shellcheck, bubblewrap, docker.io, iptables, debootstrap and npm where they are missing, and
+# where no Docker engine answers it starts dockerd and leaves it running. As any other user it installs no packages and skips what it lacks.
+# With --data, it runs only the tests that read data sets.
 # With --lean, it runs the tests of Lean proofs alone, but all of them, which takes about an hour, and writes sandboxes/lean/RESULTS.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
@@ -32,6 +33,37 @@ component() {
   "cargo-$1" --version >/dev/null 2>&1 || rustup component add "$2" >/dev/null 2>&1
 }
 
+# What is missing of some packages, installed where that may be done.
+install() {
+  local packages=()
+  for package in "$@"; do
+    dpkg-query --show "$package" >/dev/null 2>&1 || packages+=("$package")
+  done
+  [ "${#packages[@]}" != 0 ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    printf 'not installed, and this user cannot install them: %s\n' "${packages[*]}"
+    return 0
+  fi
+  printf 'installing %s\n' "${packages[*]}"
+  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${packages[@]}"; } >"$target/apt.log" 2>&1 </dev/null ||
+    printf 'that failed; %s says why\n' "$target/apt.log"
+}
+
+# The whole of each data set where it is at hand, else a dozen records (RAPID_TEST_DATA, datasets/excerpts).
+if [ "${1:-}" = --data ]; then
+  step "tests that read data sets"
+  cargo test --release --locked --workspace --test real_data --test math_data --test minif2f --test determinism
+  cargo test --release --locked --workspace --test end_to_end -- trains_with_real_rewards
+  exit
+fi
+
+step "packages"
+mkdir -p "$target"
+if command -v apt-get >/dev/null; then
+  # The linter of the scripts, and the jail of Lean's proofs.
+  install shellcheck bubblewrap
+fi
+
 step "formatting"
 if component fmt rustfmt; then
   cargo fmt --all --check
@@ -55,8 +87,10 @@ step "artifacts"
 bash scripts/tokenizers.sh || true
 # 90 MB: NVIDIA's compiler of kernels, which needs no GPU.
 bash scripts/cuda.sh || true
-# 45 KB of tests; where the network has it not, the test that wants them says so.
-"$target/release/rapid" fetch dataset:humaneval || true
+# Without them, tests read a dozen records of each (datasets/excerpts), and say so; HumanEval's test has none then.
+for dataset in humaneval mbppplus math gsm8k minif2f; do
+  "$target/release/rapid" fetch "dataset:$dataset" || true
+done
 # Compiles the sandbox's Python once, before tests ask for it side by side.
 "$target/release/rapid-verifier" doctor
 

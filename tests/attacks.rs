@@ -79,6 +79,11 @@ fn test_code_is_run_or_refused_but_never_passed_over() {
         "def test_a():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_a()\n    assert f(2) == 4",
         "def test_pair(n, twice):\n    assert f(n) == twice\ntest_pair(2, 4)",
         "from solution import f as g\nassert g(2) == 4",
+        "import pytest\n@pytest.mark.parametrize('n, twice', [(1, 2), pytest.param(2, 4, id='two')])\ndef test_a(n, twice):\n    assert f(n) == twice",
+        "import pytest\n@pytest.mark.parametrize('n', [0, 1])\n@pytest.mark.parametrize('m', [2, 3], ids=['two', 'three'])\ndef test_a(n, m):\n    assert f(n + m) == 2 * (n + m)",
+        "from pytest import mark\nclass TestF:\n    @mark.parametrize('n', range(1, 3))\n    def test_a(self, n):\n        assert f(n) == 2 * n",
+        "import pytest as p\n@p.mark.parametrize('n', [1, 2])\nclass TestF:\n    async def test_a(self, n):\n        assert f(n) == 2 * n",
+        "import pytest\ndef cases():\n    return [(1, 2), (2, 4)]\n@pytest.mark.parametrize(('n', 'twice'), cases())\ndef test_a(n, twice):\n    assert f(n) == pytest.approx(twice)",
         "import asyncio\nasync def main():\n    await asyncio.sleep(1)\n    assert f(2) == 4\nasyncio.run(main())",
     ] {
         let verdicts = judged(text).map(|result| result["verdict"].clone());
@@ -92,6 +97,18 @@ fn test_code_is_run_or_refused_but_never_passed_over() {
         ),
         ("def test_a(tmp_path):\n    assert f(2) == 4", never),
         ("def test_a():\n    yield f(2) == 4", never),
+        (
+            "import pytest\n@pytest.mark.parametrize('n', [1], indirect=True)\ndef test_a(n):\n    assert f(n) == 2",
+            "fixtures (`indirect`), which are not run here",
+        ),
+        (
+            "import pytest\n@pytest.mark.parametrize('n', [1])\ndef test_a(n, tmp_path):\n    assert f(n) == 2",
+            "takes `tmp_path`, which no `parametrize` gives it",
+        ),
+        (
+            "import pytest\n@pytest.mark.parametrize('n', [])\ndef test_a(n):\n    assert f(n) == 2",
+            "has no set of arguments",
+        ),
         (
             "class TestOuter:\n    class TestInner:\n        def test_a(self): assert f(2) == 4",
             never,
@@ -124,6 +141,49 @@ fn test_code_is_run_or_refused_but_never_passed_over() {
             );
         }
     }
+}
+
+#[test]
+fn each_set_of_arguments_is_a_test_that_is_called_as_pytest_calls_it() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    let verifier = Verifier::start(&["--set", "code.sandbox=wasm", "--require", "code"]);
+    let text = "import pytest\nclass Even: pass\n@pytest.mark.parametrize('n', [0, 1, 1, -2, 'a b', [3], Even, pytest.param(4, id='four'), float('inf')])\n@pytest.mark.parametrize('kind', [int, None])\ndef test_a(n, kind):\n    assert f(str(n), str(kind))";
+    // pytest's own names of these tests, in its order.
+    let names: Vec<String> = ["int", "None"]
+        .iter()
+        .flat_map(|kind| {
+            ["0", "1_0", "1_1", "-2", "a b", "n5", "Even", "four", "inf"]
+                .map(|n| format!("test_a[{kind}-{n}]"))
+        })
+        .collect();
+    let items: Vec<Value> = (0..=names.len())
+        .map(|n| {
+            let task = json!({"kind": "code", "entry_point": "f", "asserts": [text]});
+            // Fails its test of this number.
+            let program = format!("calls = 0\ndef f(n, kind):\n    global calls\n    calls += 1\n    return calls != {}", n + 1);
+            json!({"id": "", "task": task, "prompt": "", "completion": program})
+        })
+        .collect();
+    let body = json!({ "items": items }).to_string();
+    let answer = verifier
+        .request("POST", "/v1/verify", body.as_bytes())
+        .json();
+    let results = answer["results"].as_array().unwrap();
+    for (result, name) in results.iter().zip(&names) {
+        assert_eq!(
+            (&result["verdict"], &result["detail"]["assert"]),
+            (&json!("incorrect"), &json!(name)),
+            "{result}"
+        );
+    }
+    let last = &results[names.len()];
+    assert_eq!(
+        (&last["verdict"], &last["passed"], &last["total"]),
+        (&json!("correct"), &json!(18), &json!(18)),
+        "{last}"
+    );
 }
 
 /// What the sandboxed programs could reach if they were not: a secret in the environment and in a file, a folder to write in, a port to connect to.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tests::artifacts;
+use tests::data;
 use tests::programs::{Outcome, Verifier, rapid, rapid_verifier, run, start, wait_for};
 
 fn words(line: &str) -> Vec<OsString> {
@@ -425,7 +426,7 @@ fn the_service_does_not_leave_this_machine_without_a_token() {
 
 #[test]
 fn samples_that_cannot_be_scored_are_named_by_their_line() {
-    let Some(data) = artifacts::data() else {
+    let Some(data) = data::holding("mbppplus") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -440,7 +441,7 @@ fn samples_that_cannot_be_scored_are_named_by_their_line() {
         arguments.extend([
             samples.clone().into(),
             "--data-dir".into(),
-            data.clone().into(),
+            data.folder.clone().into(),
         ]);
         let said = run(&mut rapid_verifier(arguments)).failure(1);
         assert!(

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tests::artifacts;
+use tests::data;
 use tests::programs::{rapid_verifier, start};
 use tests::samples::{Sample, labelled};
 
@@ -21,11 +22,11 @@ const HEAVIER: [&str; 2] = ["mbppplus/453", "mbppplus/260"];
 
 #[test]
 fn samples_of_mbppplus_are_judged_alike_by_one_two_and_eight_workers_and_under_load() {
-    let (Some(_), Some(data)) = (artifacts::sandbox(), artifacts::data()) else {
+    let (Some(_), Some(data)) = (artifacts::sandbox(), data::holding("mbppplus")) else {
         return;
     };
     let mut samples = labelled(&data);
-    if !artifacts::long() {
+    if data.whole && !artifacts::long() {
         artifacts::skipped(&format!(
             "all but one in {SHARE} of MBPP+'s light samples, and all but two of the heavy ones; RAPID_TEST_LONG=1 judges them"
         ));
@@ -44,12 +45,16 @@ fn samples_of_mbppplus_are_judged_alike_by_one_two_and_eight_workers_and_under_l
     }
     std::fs::write(folder.path().join("samples.jsonl"), lines).unwrap();
 
-    let alone = judge(folder.path(), &data, "1");
+    let alone = judge(folder.path(), &data.folder, "1");
     assert_eq!(alone.len(), samples.len());
     let metered = |judgement: &&Value| judgement["detail"]["fuel"].as_u64() > Some(0);
     assert_eq!(alone.iter().filter(metered).count(), samples.len());
-    assert_equal(&alone, &judge(folder.path(), &data, "2"), "two workers");
-    let loaded = beside_a_busy_thread(|| judge(folder.path(), &data, "8"));
+    assert_equal(
+        &alone,
+        &judge(folder.path(), &data.folder, "2"),
+        "two workers",
+    );
+    let loaded = beside_a_busy_thread(|| judge(folder.path(), &data.folder, "8"));
     assert_equal(&alone, &loaded, "eight workers on a busy machine");
     eprintln!("{} samples are judged alike three times", samples.len());
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tests::artifacts;
-use tests::programs::{Verifier, rapid, run};
+use tests::data;
+use tests::programs::{Verifier, rapid, run, start, wait_for};
 use tests::training::{Job, repeating, set};
 
 #[test]
@@ -125,6 +126,184 @@ fn a_killed_run_of_adapters_ends_as_one_left_alone() {
     );
 }
 
+#[test]
+fn a_finished_run_made_longer_equals_one_that_was_as_long_from_the_start() {
+    let Some(_) = artifacts::model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut sets = repeating(folder.path());
+    sets.extend(set(&[
+        "algorithm.group_size=2",
+        "algorithm.n_step=4",
+        "algorithm.h=2",
+        "sampling.max_tokens=6",
+    ]));
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let trained = |name: &str, length: &str| {
+        let sets = [&sets[..], &set(&[length])].concat();
+        let job = Job::new(&folder.path().join(name), "quickstart", &verifier, &sets);
+        let _ = job.start().finish().success();
+        job
+    };
+    let at_once = trained("at-once", "run.updates=4");
+    let longer = trained("longer", "run.updates=2");
+    let resume = |length: &str| {
+        let folder = longer.folder.as_os_str();
+        let command = ["train".as_ref(), "--resume".as_ref(), folder];
+        run(&mut rapid(
+            command
+                .into_iter()
+                .chain(["--set".as_ref(), length.as_ref()]),
+        ))
+    };
+    let said = resume("run.updates=1").failure(2);
+    assert!(
+        said.contains("the run has 2 updates") && said.contains("not 1 update"),
+        "{said}"
+    );
+    let said = resume("run.updates=4").success().stderr;
+    assert!(
+        said.contains("the run is made longer: 4 updates instead of 2"),
+        "{said}"
+    );
+    assert_eq!(longer.metrics(), at_once.metrics());
+    for file in [
+        "config.toml",
+        "samples/phase-0.jsonl",
+        "samples/phase-1.jsonl",
+        "checkpoints/step-4/model.safetensors",
+        "checkpoints/step-4/state.bin",
+        "checkpoints/step-4/rapid.toml",
+    ] {
+        let read = |job: &Job| std::fs::read(job.folder.join(file)).unwrap();
+        assert!(read(&longer) == read(&at_once), "{file}");
+    }
+}
+
+/// The options of an evaluation, but for the model and what may be left out.
+fn evaluation(folder: &Path, verifier: &Verifier) -> Vec<String> {
+    let tasks = folder.join("repeat.jsonl");
+    [
+        "eval",
+        "--dataset",
+        tasks.to_str().unwrap(),
+        "--k",
+        "1",
+        "--device",
+        "cpu",
+        "--verifier",
+        &verifier.url(),
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+#[test]
+fn a_checkpoint_is_evaluated_as_its_run_asked_and_an_evaluation_that_was_killed_goes_on() {
+    let Some(_) = artifacts::model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let mut sets = repeating(home);
+    sets.extend(set(&[
+        "algorithm.group_size=2",
+        "algorithm.n_step=4",
+        "algorithm.h=1",
+        "run.updates=1",
+        "eval.temperature=0.7",
+    ]));
+    let job = Job::new(&home.join("run"), "quickstart", &verifier, &sets);
+    let _ = job.start().finish().success();
+    let model = job.folder.join("checkpoints/last");
+    let eval = |model: &Path, more: &[&str]| {
+        let mut command = evaluation(home, &verifier);
+        command.extend(["--model", model.to_str().unwrap()].map(str::to_owned));
+        command.extend(more.iter().map(|word| (*word).to_owned()));
+        rapid(command)
+    };
+
+    let template = home.join("repeat.txt");
+    let (out, by_hand) = (home.join("out.jsonl"), home.join("by-hand.jsonl"));
+    let flags = [
+        "--template",
+        template.to_str().unwrap(),
+        "--max-tokens",
+        "10",
+        "--temperature",
+        "0.7",
+        "--stop",
+        "\n",
+        "-n",
+        "16",
+        "--out",
+        by_hand.to_str().unwrap(),
+    ];
+    let given = run(&mut eval(&model, &flags)).success();
+    assert!(
+        given.stderr.contains("from the command line: --template, "),
+        "{}",
+        given.stderr
+    );
+    // An older version's checkpoint goes by its run's configuration.
+    std::fs::rename(model.join("rapid.toml"), home.join("rapid.toml")).unwrap();
+    let older = run(&mut eval(&model, &["--json", "-n", "4"])).success();
+    assert!(
+        older.stderr.contains("config.toml: template repeat.txt"),
+        "{}",
+        older.stderr
+    );
+    std::fs::rename(home.join("rapid.toml"), model.join("rapid.toml")).unwrap();
+    let figures: serde_json::Value = serde_json::from_str(&older.stdout).unwrap();
+    let verdicts = &figures["verdicts"];
+    let counted: u64 = ["correct", "incorrect", "malformed"]
+        .map(|name| verdicts[name].as_u64().unwrap())
+        .iter()
+        .sum();
+    assert_eq!(counted, 64, "{verdicts}");
+
+    // Killed while completions are drawn; the template's file is gone.
+    std::fs::remove_file(&template).unwrap();
+    let out_flag = ["-n", "16", "--out", out.to_str().unwrap()];
+    let drawn = home.join("out.jsonl.drawn.jsonl");
+    let lines = || std::fs::read_to_string(&drawn).map_or(0, |text| text.lines().count());
+    let mut first = start(&mut eval(&model, &out_flag));
+    wait_for("a completion", Duration::from_secs(300), || {
+        assert!(lines() > 0 || first.ended().is_none(), "{}", first.stderr());
+        (lines() > 0).then_some(())
+    });
+    let _ = first.kill();
+    let kept = lines();
+    assert!(!out.exists() && (1..256).contains(&kept), "{kept}");
+    let said = run(&mut eval(
+        &model,
+        &[&out_flag[..], &["--seed", "7"]].concat(),
+    ))
+    .failure(2);
+    assert!(
+        said.contains("holds") && said.contains("--seed 1") && said.contains("--out"),
+        "{said}"
+    );
+    let resumed = run(&mut eval(&model, &out_flag)).success();
+    assert!(
+        resumed.stderr.contains("that were drawn before"),
+        "{}",
+        resumed.stderr
+    );
+    assert!(
+        resumed.stderr.contains("rapid.toml: template repeat.txt"),
+        "{}",
+        resumed.stderr
+    );
+    assert!(std::fs::read(&out).unwrap() == std::fs::read(&by_hand).unwrap());
+    assert!(!drawn.exists() && !home.join("out.jsonl.drawn.json").exists());
+
+    std::fs::write(model.join("rapid.toml"), "version = 1\n[data").unwrap();
+    let said = run(&mut eval(&model, &[])).failure(1);
+    assert!(
+        said.contains("rapid.toml") && said.contains("--template"),
+        "{said}"
+    );
+}
+
 fn learned(lines: &[serde_json::Value]) {
     assert!(
         lines
@@ -155,10 +334,10 @@ fn exact_where_fresh(lines: &[serde_json::Value]) {
 
 #[test]
 fn gsm8k_trains_with_real_rewards() {
-    let (Some(_), Some(data)) = (artifacts::model(), artifacts::data()) else {
+    let (Some(_), Some(data)) = (artifacts::model(), data::holding("gsm8k")) else {
         return;
     };
-    let data = data.to_str().unwrap();
+    let data = data.folder.to_str().unwrap();
     let verifier = Verifier::start(&[
         "--data-dir",
         data,
@@ -178,12 +357,14 @@ fn gsm8k_trains_with_real_rewards() {
 
 #[test]
 fn mbpp_plus_trains_with_real_rewards() {
-    let (Some(_), Some(_), Some(data)) =
-        (artifacts::model(), artifacts::sandbox(), artifacts::data())
-    else {
+    let (Some(_), Some(_), Some(data)) = (
+        artifacts::model(),
+        artifacts::sandbox(),
+        data::holding("mbppplus"),
+    ) else {
         return;
     };
-    let data = data.to_str().unwrap();
+    let data = data.folder.to_str().unwrap();
     let verifier = Verifier::start(&["--data-dir", data, "--require", "code"]);
     trains(
         &verifier,

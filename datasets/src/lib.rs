@@ -4,7 +4,9 @@
 //! - [`template`] turns a task into a prompt;
 //! - [`overlap()`] finds training prompts that also stand in the evaluation set;
 //! - [`digest`] tells tasks and data sets apart by what they hold;
+//! - [`passk`] estimates Pass@k and its interval, for both programs;
 //! - [`manifest`] says what can be fetched, from where, with which checksum; [`fetch`] fetches it into the cache folder;
+//! - [`lines`] reads JSON Lines, packed or not;
 //! - [`Value`] is a Python value, read from a literal or from tagged JSON.
 
 #![forbid(unsafe_code)]
@@ -13,11 +15,13 @@
 pub mod digest;
 pub mod error;
 pub mod fetch;
+pub mod lines;
 mod load;
 pub mod manifest;
 pub mod name;
 mod nearest;
 mod overlap;
+pub mod passk;
 pub mod task;
 pub mod template;
 pub mod value;

@@ -169,6 +169,12 @@ impl Template {
         })
     }
 
+    /// Its text, placeholders and all.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The prompt for a task.
     #[must_use]
     pub fn render(&self, task: &Task) -> String {

@@ -1,29 +1,22 @@
-//! What the loaders make of the real data sets, which lie outside the repository: in `../shared/data` beside it, or where
-//! `RAPID_TEST_DATA` says.
+//! What the loaders make of the real data sets: of the whole where it is there, else of the repository's excerpts.
+
+mod data;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
 use datasets::{CodeTask, Compare, Dataset, Task, TaskSpec, overlap};
 
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("RAPID_TEST_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")),
-        PathBuf::from,
-    );
-    let found = folder.is_dir();
-    if !found {
-        eprintln!(
-            "SKIPPED: no real data sets at {} (set RAPID_TEST_DATA)",
-            folder.display()
-        );
-    }
-    found.then_some(folder)
+/// A data set that the repository has an excerpt of, and whether it is whole.
+fn open(name: &str) -> (Dataset, bool) {
+    let records = data::holding(name).expect("there is an excerpt");
+    let dataset = datasets::open(name, Some(&records.folder));
+    (dataset.unwrap_or_else(|e| panic!("{e}")), records.whole)
 }
 
-fn open(name: &str) -> Option<Dataset> {
-    let dataset = datasets::open(name, Some(&data()?));
-    Some(dataset.unwrap_or_else(|e| panic!("{e}")))
+/// Sizes of the parts.
+fn sizes(dataset: &Dataset) -> (usize, usize) {
+    (dataset.train.len(), dataset.eval.len())
 }
 
 fn code(task: &Task) -> &CodeTask {
@@ -51,42 +44,46 @@ fn assert_ids_are_distinct(dataset: &Dataset) {
 
 #[test]
 fn mbppplus_has_the_papers_split() {
-    let Some(dataset) = open("mbppplus") else {
-        return;
-    };
-    assert_eq!((dataset.train.len(), dataset.eval.len()), (264, 114));
+    let (dataset, whole) = open("mbppplus");
     assert_eq!(dataset.train[0].id, "mbppplus/2");
+    assert_ids_are_distinct(&dataset);
+    if !whole {
+        assert_eq!(sizes(&dataset), (8, 4));
+        return;
+    }
+    assert_eq!(sizes(&dataset), (264, 114));
     assert_eq!(dataset.train[263].id, "mbppplus/593");
     assert_eq!(dataset.eval[0].id, "mbppplus/594");
     assert_eq!(dataset.eval[113].id, "mbppplus/809");
-    assert_ids_are_distinct(&dataset);
 }
 
 #[test]
 fn mbppplus_records_say_how_to_compare() {
-    let Some(dataset) = open("mbppplus") else {
-        return;
-    };
+    let (dataset, whole) = open("mbppplus");
     let ids = |wanted: &dyn Fn(&CodeTask) -> bool| -> Vec<String> {
         all(&dataset)
             .filter(|task| wanted(code(task)))
             .map(|task| task.id.replace("mbppplus/", ""))
             .collect()
     };
-    assert_eq!(
-        ids(&|c| c.compare == Compare::Set),
-        ["2", "7", "111", "140", "232", "579", "769"]
-    );
-    assert_eq!(
-        ids(&|c| c.compare == Compare::NotNone),
-        ["737", "787", "794"]
-    );
-    assert_eq!(
-        ids(&|c| c.tests.iter().any(|t| t.expected.is_none())),
-        ["88", "255", "630"]
-    );
+    let sets = ids(&|c| c.compare == Compare::Set);
+    let not_none = ids(&|c| c.compare == Compare::NotNone);
+    let computed = ids(&|c| c.tests.iter().any(|t| t.expected.is_none()));
     let tolerant = ids(&|c| c.atol != 0.0);
-    assert_eq!(tolerant.len(), 13);
+    if whole {
+        assert_eq!(sets, ["2", "7", "111", "140", "232", "579", "769"]);
+        assert_eq!(not_none, ["737", "787", "794"]);
+        // The file that has every result as the solution computes it lists none of them.
+        assert!(computed == ["88", "255", "630"] || computed.len() == 378);
+        assert_eq!(tolerant.len(), 13);
+    } else {
+        assert_eq!(
+            (sets, not_none),
+            (vec!["2".to_owned()], vec!["737".to_owned()])
+        );
+        assert_eq!(computed, ["88", "630"]);
+        assert_eq!(tolerant, ["139"]);
+    }
     assert!(all(&dataset).all(|task| [0.0, 1e-4].contains(&code(task).atol)));
     assert!(
         all(&dataset).all(|task| code(task).asserts.is_empty() && code(task).canonical.is_some())
@@ -101,9 +98,7 @@ fn mbppplus_records_say_how_to_compare() {
 /// `entry_point` is taken from the test program's loop, and the assertions in the record call the same function.
 #[test]
 fn mbppplus_examples_call_the_entry_point() {
-    let Some(dataset) = open("mbppplus") else {
-        return;
-    };
+    let (dataset, _) = open("mbppplus");
     for task in all(&dataset) {
         let code = code(task);
         let example = code.example.as_ref().unwrap();
@@ -125,7 +120,12 @@ fn mbppplus_examples_call_the_entry_point() {
 
 #[test]
 fn both_record_forms_of_mbppplus_give_equal_tasks() {
-    let Some(folder) = data() else { return };
+    // The cache folder has one form alone; the excerpts have both.
+    let both = |folder: &PathBuf| folder.join("mbppplus/train.jsonl").is_file();
+    let folder = data::holding("mbppplus")
+        .map(|records| records.folder)
+        .filter(both)
+        .unwrap_or_else(data::excerpts);
     let only_evalplus = tempfile::tempdir().unwrap();
     let place = only_evalplus.path().join("mbppplus");
     std::fs::create_dir(&place).unwrap();
@@ -157,9 +157,7 @@ fn both_record_forms_of_mbppplus_give_equal_tasks() {
 
 #[test]
 fn the_papers_prompt_is_that_of_evalplus() {
-    let Some(dataset) = open("mbppplus") else {
-        return;
-    };
+    let (dataset, _) = open("mbppplus");
     let template = datasets::Template::for_dataset("mbppplus");
     assert_eq!(
         template.render(&dataset.train[0]),
@@ -170,8 +168,14 @@ fn the_papers_prompt_is_that_of_evalplus() {
 
 #[test]
 fn math_leaves_out_the_four_records_without_an_answer() {
-    let Some(dataset) = open("math") else { return };
-    assert_eq!((dataset.train.len(), dataset.eval.len()), (12_000 - 4, 500));
+    let (dataset, whole) = open("math");
+    // The excerpt has one answer of either kind that is none.
+    let expected = if whole {
+        (12_000 - 4, 500)
+    } else {
+        (12 - 2, 12)
+    };
+    assert_eq!(sizes(&dataset), expected);
     assert!(all(&dataset).all(|task| !answer(task).is_empty() && answer(task) != "None"));
     assert_eq!(dataset.train[0].id, "math/test/algebra/1.json");
     assert_eq!(answer(&dataset.eval[0]), r"\left( 3, \frac{\pi}{2} \right)");
@@ -181,8 +185,9 @@ fn math_leaves_out_the_four_records_without_an_answer() {
 
 #[test]
 fn gsm8k_answers_are_whole_numbers() {
-    let Some(dataset) = open("gsm8k") else { return };
-    assert_eq!((dataset.train.len(), dataset.eval.len()), (7_473, 1_319));
+    let (dataset, whole) = open("gsm8k");
+    let expected = if whole { (7_473, 1_319) } else { (8, 4) };
+    assert_eq!(sizes(&dataset), expected);
     for task in all(&dataset) {
         assert!(
             answer(task).parse::<i64>().is_ok(),
@@ -200,10 +205,9 @@ fn gsm8k_answers_are_whole_numbers() {
 
 #[test]
 fn minif2f_trains_on_valid_and_evaluates_on_test() {
-    let Some(dataset) = open("minif2f") else {
-        return;
-    };
-    assert_eq!((dataset.train.len(), dataset.eval.len()), (244, 244));
+    let (dataset, whole) = open("minif2f");
+    let expected = if whole { (244, 244) } else { (6, 6) };
+    assert_eq!(sizes(&dataset), expected);
     assert_ids_are_distinct(&dataset);
     for task in all(&dataset) {
         let TaskSpec::Lean(lean) = &task.spec else {

@@ -62,14 +62,17 @@ def main():
         limits.enter()
         job = parse(send(b"J"))
         limits.leave()
-        if job["mode"] == "test":
+        if job["mode"] == "outline":
+            function = outline
+        elif job["mode"] == "test":
             namespace = new_module("tests")
             namespace[job["entry_point"]] = stub
         else:
             namespace = new_module("program")
         try:
-            load(job["source"], namespace)
-            if job["mode"] != "test":
+            if namespace is not None:
+                load(job["source"], namespace)
+            if job["mode"] in ("call", "serve"):
                 function = namespace.get(job["entry_point"], main)
                 if function is main:
                     raise NameError(f"the program does not define {job['entry_point']}")

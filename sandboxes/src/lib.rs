@@ -2,6 +2,7 @@
 
 pub mod docker;
 pub mod lean;
+pub mod outline;
 mod protocol;
 pub mod sandbox;
 pub mod wasm;

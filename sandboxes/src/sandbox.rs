@@ -34,6 +34,13 @@ pub trait Sandbox: Send + Sync {
         limits: &Limits,
     ) -> Result<Run, SandboxError>;
 
+    /// Has the harness's own `outline` answer each of `calls`, JSON arrays as [`crate::outline::read`] writes them, in an instance in which no program runs, so that
+    /// the answers are true.
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`].
+    fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError>;
+
     /// As [`Sandbox::run`], for whoever gives a program up that takes long: a run that a clock has ended is not repeated, and its end, [`End::OutOfTime`], says no more
     /// than that.
     ///

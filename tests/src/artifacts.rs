@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use datasets::fetch::{Kind, locate};
 
 use crate::programs::{rapid_verifier, run};
-use crate::repository::root;
 
 /// SmolLM2-135M-Instruct as a GGUF file. `None` after saying loudly that the test is skipped.
 #[must_use]
@@ -60,21 +59,6 @@ fn artifact(kind: Kind, name: &str) -> Option<PathBuf> {
         ));
     }
     found
-}
-
-/// The folder of real data sets: `$RAPID_TEST_DATA`, else `../shared/data`. `None` after saying loudly that the test is skipped.
-#[must_use]
-pub fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("RAPID_TEST_DATA")
-        .map_or_else(|| root().join("../shared/data"), PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    skipped(&format!(
-        "no data sets at {}; RAPID_TEST_DATA names their folder",
-        folder.display()
-    ));
-    None
 }
 
 /// Whether tests that take tens of minutes run whole: `RAPID_TEST_LONG=1`.

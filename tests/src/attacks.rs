@@ -168,7 +168,8 @@ fn made() -> Vec<Case> {
     add("empty_block", "malformed", text("```python\n\n```\n"));
     add(
         "fences_only",
-        "malformed",
+        // The first 200 count, and behind them is text.
+        "incorrect",
         text(&"```\n".repeat(MEGABYTE / 4)),
     );
     add(
@@ -177,13 +178,18 @@ fn made() -> Vec<Case> {
         text(&" \n".repeat(MEGABYTE / 2)),
     );
 
-    add("nul_first", "incorrect", text(&format!("\0{RIGHT}")));
+    // Lines with such a byte are no Python. Without its first, the function's body goes on where the task's prefix has begun it.
+    add(
+        "nul_first",
+        "incorrect correct",
+        text(&format!("\0{RIGHT}")),
+    );
     add(
         "nul_inside",
-        "incorrect",
+        "incorrect correct",
         text(&RIGHT.replace("xs)", "xs) \0")),
     );
-    add("nul_last", "incorrect", text(&format!("{RIGHT}\0")));
+    add("nul_last", "correct", text(&format!("{RIGHT}\0")));
     add(
         "nul_in_prose",
         "correct",
@@ -275,7 +281,7 @@ fn made() -> Vec<Case> {
     add("noise_by_the_megabyte", "incorrect", text(&noise(MEGABYTE)));
     add(
         "open_fences",
-        "incorrect",
+        "correct",
         text(&format!("{}{RIGHT}", "```python\n".repeat(1000))),
     );
     let nested: String = (0..200)

@@ -4,8 +4,11 @@
 
 pub mod artifacts;
 pub mod attacks;
+#[path = "../../datasets/tests/data/mod.rs"]
+pub mod data;
 pub mod memory;
 pub mod programs;
 pub mod repository;
 pub mod samples;
+pub mod shell;
 pub mod training;

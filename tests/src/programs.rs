@@ -115,6 +115,18 @@ impl Outcome {
     }
 }
 
+/// A loopback port that nobody listens on.
+///
+/// # Panics
+/// Where there is none.
+#[must_use]
+pub fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|socket| socket.local_addr())
+        .expect("a free port")
+        .port()
+}
+
 /// Runs a program to its end.
 ///
 /// # Panics
@@ -282,10 +294,7 @@ impl Verifier {
     /// Where it does not become ready.
     #[must_use]
     pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|socket| socket.local_addr())
-            .expect("a free port")
-            .port();
+        let port = free_port();
         let mut verifier = Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             arguments: arguments

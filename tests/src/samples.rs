@@ -1,17 +1,17 @@
-//! A model's completions of MBPP+'s tasks, with the verdicts that EvalPlus gave them.
-
-use std::path::Path;
+//! Completions of MBPP+'s tasks: a model's, with the verdicts that EvalPlus gave them, or those that were written for the excerpt.
 
 use serde_json::Value;
+
+use crate::data::Records;
 
 /// One completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// `mbppplus/2`
     pub task: String,
-    /// What the model answered.
+    /// What was answered.
     pub completion: String,
-    /// Whether EvalPlus passed it.
+    /// Whether it is right: EvalPlus's word for a model's.
     pub passed: bool,
 }
 
@@ -31,13 +31,13 @@ impl Sample {
     }
 }
 
-/// All of them, from a folder of data sets.
+/// All of them.
 ///
 /// # Panics
 /// Where the file is not there, or not what it should be.
 #[must_use]
-pub fn labelled(data: &Path) -> Vec<Sample> {
-    let path = data.join("samples/mbppplus-qwen2.5-coder-1.5b.jsonl");
+pub fn labelled(data: &Records) -> Vec<Sample> {
+    let path = data.samples();
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let sample = |line: &str| {

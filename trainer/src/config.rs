@@ -10,6 +10,7 @@ mod presets;
 mod ranges;
 mod recipes;
 mod validate;
+mod verifier;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ pub use layers::{load, parse, parse_set};
 pub use models::{NamedModel, named_model};
 pub use ranges::{MOST_COMPLETIONS, MOST_MIB, MOST_RANK, MOST_SAMPLES, MOST_THREADS, MOST_TOKENS};
 pub use recipes::{BUILT_IN, source};
+pub use verifier::Verifier;
 
 /// A resolved recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -366,25 +368,6 @@ impl Default for Eval {
     }
 }
 
-/// `[verifier]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Verifier {
-    /// Its address; `--verifier` sets it too, and `RAPID_VERIFIER` where nothing else does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// The environment variable that holds the bearer token, where the verifier asks for one.
-    pub token_env: String,
-    /// Most completions in one request.
-    pub batch: usize,
-    /// Most requests waiting for an answer at once.
-    pub in_flight: usize,
-    /// Seconds for which a verifier that does not answer is asked again before its samples are masked.
-    pub patience_s: u64,
-    /// Training stops where more than this share of a phase's samples is masked.
-    pub max_masked: f64,
-}
-
 /// `[reward]`: the weights of the terms that a completion's training reward is the sum of. Evaluation knows only right and wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -412,19 +395,6 @@ impl Default for Reward {
             length: 0.0,
             overlong: 0.0,
             overlong_margin: 0.2,
-        }
-    }
-}
-
-impl Default for Verifier {
-    fn default() -> Self {
-        Self {
-            url: None,
-            token_env: "RAPID_VERIFIER_TOKEN".into(),
-            batch: 32,
-            in_flight: 4,
-            patience_s: 600,
-            max_masked: 0.1,
         }
     }
 }

@@ -108,17 +108,47 @@ impl Asking {
         } else {
             Template::named(name).map_err(|error| DataError::Template(error.to_string()))?
         };
+        Ok(Self::by(template, settings))
+    }
+
+    /// By a template that is at hand, which the settings only name.
+    #[must_use]
+    pub fn by(template: Template, settings: &config::Data) -> Self {
         let stop = settings
             .stop
             .clone()
             .unwrap_or_else(|| template.stop.clone());
-        Ok(Self {
+        Self {
             name: settings.template.clone(),
             template,
             chat: settings.chat,
             day: settings.chat_day().unwrap_or_else(today),
             stop,
-        })
+        }
+    }
+
+    /// The template, as the recipe names it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same on another day.
+    #[must_use]
+    pub fn on(self, day: Date) -> Self {
+        Self { day, ..self }
+    }
+
+    /// What tasks are put into.
+    #[must_use]
+    pub fn template(&self) -> &Template {
+        &self.template
+    }
+
+    /// The day that chat templates write which write the date.
+    #[must_use]
+    pub fn day(&self) -> Date {
+        self.day
     }
 
     /// Refuses tasks of another kind than the template asks.

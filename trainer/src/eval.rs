@@ -4,18 +4,20 @@
 //! that merely learnt the form. The verdict comes from the verifier there too: see [`any_form`].
 
 mod any_form;
+mod under_way;
+mod verdicts;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use datasets::TaskSpec;
+use datasets::passk::{self, Counts, Estimate};
 use engine::Finish;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::data::Prompt;
-use crate::passk::{self, Counts, Estimate};
 use crate::policy::Policy;
 use crate::reward::{Ask, RewardClient};
 use crate::rollout::{self, Drawing, Kept, Query, Rollout, RolloutError, Tally};
@@ -23,8 +25,8 @@ use crate::run::record::SampleRecord;
 use crate::seed;
 use crate::stop::Stop;
 
-/// Seed of the bootstrap: fixed, so that the same samples always give the same interval.
-const BOOTSTRAP_SEED: u64 = 0;
+pub use under_way::{Origin, UnderWay, UnderWayError};
+pub use verdicts::Verdicts;
 
 /// What is drawn, and what is made of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -255,9 +257,7 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
             .map(|(_, counts)| counts)
             .collect();
         k.iter()
-            .filter_map(|&k| {
-                passk::pass_at(&counts, k, BOOTSTRAP_SEED).map(|estimate| PassAt { k, estimate })
-            })
+            .filter_map(|&k| passk::pass_at(&counts, k).map(|estimate| PassAt { k, estimate }))
             .collect()
     };
     let share = |part: usize| part as f64 / records.len().max(1) as f64;
@@ -284,11 +284,11 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
 /// Pass@k after − before over the tasks that both have, with its paired interval.
 pub fn gain(before: &[Record], after: &[Record], k: usize, reading: Reading) -> Option<Estimate> {
     let after: HashMap<String, Counts> = counts(after, reading).into_iter().collect();
-    let (before, after): (Vec<Counts>, Vec<Counts>) = counts(before, reading)
+    let pairs: Vec<(Counts, Counts)> = counts(before, reading)
         .into_iter()
         .filter_map(|(task, before)| Some((before, *after.get(&task)?)))
-        .unzip();
-    passk::paired_difference(&before, &after, k, BOOTSTRAP_SEED)
+        .collect();
+    passk::paired_difference(&pairs, k)
 }
 
 #[cfg(test)]

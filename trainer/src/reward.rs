@@ -2,6 +2,7 @@
 //!
 //! An infrastructure failure is not a wrong answer: what stays without a verdict gets no reward at all, and the trainer leaves it out.
 
+mod expected;
 mod start;
 mod terms;
 mod wire;
@@ -19,6 +20,7 @@ use tokio::sync::Semaphore;
 use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
 
 use crate::config;
+use expected::Expected;
 pub use terms::{Terms, means};
 
 /// First pause before asking again; doubled each time.
@@ -93,6 +95,38 @@ pub enum RewardError {
         kind: &'static str,
         /// What it said.
         reason: String,
+    },
+    /// A grader that the tasks need judges otherwise than the recipe expects.
+    #[error(
+        "the verifier at {url} judges {kind} tasks with `{found}`, and the recipe expects `{expected}` (verifier.{key}); start it with `rapid-verifier serve {flag} {expected}`, or set `verifier.{key} = \"{found}\"`",
+        flag = expected::flag(key)
+    )]
+    Policy {
+        /// The verifier.
+        url: String,
+        /// `math` or `code`.
+        kind: &'static str,
+        /// The key in `[verifier]`.
+        key: &'static str,
+        /// The recipe's value.
+        expected: String,
+        /// The verifier's.
+        found: String,
+    },
+    /// The verifier does not say how it judges, and the recipe expects something of that.
+    #[error(
+        "this verifier, at {url}, does not say {what}, and the recipe expects `{expected}`; update it (`rapid-verifier serve {flag} {expected}` then starts it so), or remove verifier.{key}",
+        flag = expected::flag(key)
+    )]
+    Unsaid {
+        /// The verifier.
+        url: String,
+        /// What it leaves unsaid.
+        what: &'static str,
+        /// The key in `[verifier]`.
+        key: &'static str,
+        /// The recipe's value.
+        expected: String,
     },
     /// A grader was being prepared for longer than the patience.
     #[error(
@@ -178,6 +212,8 @@ struct Inner {
     /// Whether tests are counted beyond the first that fails.
     all_tests: bool,
     in_flight: Semaphore,
+    /// What the graders must be like.
+    expected: Expected,
     /// Whether tasks are sent by id; whole, otherwise.
     named: AtomicBool,
     /// Of what decides on the tasks that were sent by id.
@@ -218,6 +254,7 @@ impl RewardClient {
                 patience,
                 all_tests,
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
+                expected: Expected::of(settings),
                 named: AtomicBool::new(true),
                 digests: Mutex::default(),
                 spoken: Mutex::new(None),

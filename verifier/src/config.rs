@@ -1,6 +1,7 @@
 //! The configuration file: TOML, typed, unknown keys refused with the nearest known one named.
 
 mod keys;
+mod listen;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,17 +11,20 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::cache::DISK_BYTES;
+use crate::grade::code::Extraction;
 use crate::grade::{lean, math};
 use crate::pool::MOST_WORKERS;
 use crate::registry::nearest;
 use keys::{check_keys, insert, parse_value};
 
+pub use listen::Listen;
+
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Address to listen on. Port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// Where to listen. Port 0 takes a free one.
+    pub listen: Listen,
     /// Folder that holds `mbppplus/`, `math/`, …
     pub data_dir: Option<PathBuf>,
     /// Data sets to read; all that are there where this is empty.
@@ -63,11 +67,11 @@ pub struct LimitsConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheConfig {
-    /// Folder of the cache's file; `verifier/` in the cache folder where not given.
+    /// Folder of the cache; `verifier/` in the cache folder where not given.
     pub dir: Option<PathBuf>,
     /// Whether anything is kept on disk.
     pub disk: bool,
-    /// Bytes of the cache's file, about. What was not asked for the longest goes first.
+    /// Bytes on disk, about: half for verdicts, half for expected values. What was not asked for the longest goes first.
     pub disk_bytes: u64,
     /// Bytes of verdicts kept in memory.
     pub memory_bytes: usize,
@@ -79,6 +83,8 @@ pub struct CacheConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CodeConfig {
+    /// How the program is found in a completion.
+    pub extraction: Extraction,
     /// What they run in.
     pub sandbox: SandboxKind,
     /// Folder of the sandbox's artifact; the one that `rapid-verifier fetch` fills where not given.
@@ -125,7 +131,7 @@ pub enum SandboxKind {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            listen: SocketAddr::from(([127, 0, 0, 1], 8700)),
+            listen: Listen::Address(SocketAddr::from(([127, 0, 0, 1], 8700))),
             data_dir: None,
             datasets: Vec::new(),
             workers: 0,
@@ -179,6 +185,7 @@ impl Default for CodeConfig {
     fn default() -> CodeConfig {
         let limits = Limits::default();
         CodeConfig {
+            extraction: Extraction::default(),
             sandbox: SandboxKind::Wasm,
             dir: None,
             fuel: limits.fuel,

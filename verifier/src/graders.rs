@@ -10,9 +10,9 @@ use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
-use crate::cache::{Disk, Key, KeyWriter};
+use crate::cache::{Key, KeyWriter, Shelf};
 use crate::grade::Grading;
-use crate::grade::code::{self, CodeGrader, Extent};
+use crate::grade::code::{self, Absent, CodeGrader, Extent, Extraction, Reference, Unfinished};
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
 use crate::memory;
@@ -27,6 +27,8 @@ pub type OpenSandbox = Box<dyn FnOnce() -> Result<Arc<dyn Sandbox>, SandboxError
 pub struct GraderSettings {
     /// How answers to math problems are found and compared.
     pub math: math::Settings,
+    /// How the program is found in a completion.
+    pub code: Extraction,
     /// How Lean is run.
     pub lean: lean::Settings,
     /// Proofs that are judged at a time.
@@ -47,19 +49,19 @@ pub const NAMES: [&str; 3] = ["math", "code", "lean"];
 /// The graders of one service.
 pub struct Graders {
     settings: GraderSettings,
-    disk: Option<Arc<Disk>>,
+    shelf: Option<Arc<Shelf>>,
     code: Slot<CodeGrader>,
     lean: Slot<LeanGrader>,
     math: RwLock<(GraderState, Option<String>)>,
 }
 
 impl Graders {
-    /// None is tried yet: [`Graders::prepare`] does that.
+    /// None is tried yet: [`Graders::prepare`] does that. Expected values are kept on `shelf`.
     #[must_use]
-    pub fn new(settings: GraderSettings, disk: Option<Arc<Disk>>) -> Graders {
+    pub fn new(settings: GraderSettings, shelf: Option<Arc<Shelf>>) -> Graders {
         Graders {
             settings,
-            disk,
+            shelf,
             code: Slot::new("the sandbox"),
             lean: Slot::new("Lean"),
             math: RwLock::new((GraderState::Preparing, None)),
@@ -96,7 +98,8 @@ impl Graders {
             Some(bytes) => Arc::new(memory::Shared::new(sandbox, bytes)),
             None => sandbox,
         };
-        let grader = CodeGrader::new(sandbox, limits, expected_bytes, self.disk.clone());
+        let grader = CodeGrader::new(sandbox, limits, expected_bytes, self.shelf.clone())
+            .extracting(self.settings.code);
         try_code(&grader)?;
         Ok(grader)
     }
@@ -110,39 +113,76 @@ impl Graders {
         Ok(grader)
     }
 
-    /// The verdict on a completion. Blocks for as long as the grader works.
-    #[must_use]
-    pub fn grade(&self, task: &Known, completion: &str, extent: Extent) -> Grading {
-        let brought = task.brought;
+    /// The verdict on a completion, where it is to be had soon: not on a proof, nor on a program that is not over after a small part of what it may use.
+    ///
+    /// # Errors
+    /// What it has to wait for; a reference that is `given` is not among that.
+    pub fn grade_briefly(
+        &self,
+        task: &Known,
+        completion: &str,
+        extent: Extent,
+        given: Option<&Reference>,
+    ) -> Result<Grading, Unfinished> {
         match &task.spec {
-            TaskSpec::Math(task) => math::grade(&task.answer, completion, self.settings.math),
-            TaskSpec::Code(task) => match self.code.grader() {
-                Ok(grader) if brought => grader.for_brought().grade(task, completion, extent),
-                Ok(grader) => grader.grade(task, completion, extent),
-                Err(unavailable) => *unavailable,
+            TaskSpec::Math(task) => Ok(math::grade(&task.answer, completion, self.settings.math)),
+            TaskSpec::Code(spec) => match self.code_grader(task) {
+                Ok(grader) => grader.grade_briefly(spec, completion, extent, given),
+                Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Lean(task) => match self.lean.grader() {
-                Ok(grader) => grader.grade(task, completion),
-                Err(unavailable) => *unavailable,
-            },
+            TaskSpec::Lean(_) => Err(Unfinished::Long),
         }
     }
 
-    /// The same verdict, or `None` where it is not to be had soon: of a proof, and of a program that is not over after a small part of what it may use.
-    #[must_use]
-    pub fn grade_briefly(&self, task: &Known, completion: &str, extent: Extent) -> Option<Grading> {
-        let brought = task.brought;
+    /// The same verdict. Blocks for as long as the grader works.
+    ///
+    /// # Errors
+    /// The key of a reference that is missing.
+    pub fn grade(
+        &self,
+        task: &Known,
+        completion: &str,
+        extent: Extent,
+        given: Option<&Reference>,
+    ) -> Result<Grading, Key> {
         match &task.spec {
-            TaskSpec::Math(_) => Some(self.grade(task, completion, extent)),
-            TaskSpec::Code(task) => match self.code.grader() {
-                Ok(grader) if brought => {
-                    grader.for_brought().grade_briefly(task, completion, extent)
-                }
-                Ok(grader) => grader.grade_briefly(task, completion, extent),
-                Err(unavailable) => Some(*unavailable),
+            TaskSpec::Math(task) => Ok(math::grade(&task.answer, completion, self.settings.math)),
+            TaskSpec::Code(spec) => match self.code_grader(task) {
+                Ok(grader) => grader.grade_with(spec, completion, extent, given),
+                Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Lean(_) => None,
+            TaskSpec::Lean(task) => Ok(match self.lean.grader() {
+                Ok(grader) => grader.grade(task, completion),
+                Err(unavailable) => *unavailable,
+            }),
         }
+    }
+
+    /// What the own solution of a task returns, as [`CodeGrader::try_reference`]; `None` where the task has none, or its grader cannot judge.
+    pub fn try_reference(&self, task: &Known, briefly: bool) -> Option<Result<Reference, Absent>> {
+        let TaskSpec::Code(spec) = &task.spec else {
+            return None;
+        };
+        let grader = self.code_grader(task).ok()?;
+        CodeGrader::has_reference(spec).then(|| grader.try_reference(spec, briefly))
+    }
+
+    /// Whether what the own solution of a task returns is in memory or on disk.
+    #[must_use]
+    pub fn knows_reference(&self, task: &Known) -> bool {
+        match (&task.spec, self.code_grader(task)) {
+            (TaskSpec::Code(spec), Ok(grader)) => grader.knows_reference(spec),
+            _ => false,
+        }
+    }
+
+    fn code_grader(&self, task: &Known) -> Result<Arc<CodeGrader>, Box<Grading>> {
+        let grader = self.code.grader()?;
+        Ok(match (task.brought, task.whole) {
+            (true, _) => Arc::new(grader.for_brought()),
+            (false, true) => Arc::new(grader.for_programs()),
+            (false, false) => grader,
+        })
     }
 
     /// The verdict that needs no judging: why the task's grader cannot judge now. `None` where it can.
@@ -179,7 +219,8 @@ impl Graders {
                     value,
                     backstop: _,
                 } = self.settings.limits;
-                by_identity(writer.field(code::VERSION), identity)
+                let writer = writer.field(code::VERSION).field(self.settings.code.name());
+                by_identity(writer, identity)
                     .field(fuel.to_le_bytes())
                     .field(memory.to_le_bytes())
                     .field((output as u64).to_le_bytes())
@@ -223,9 +264,11 @@ impl Graders {
             policy: Some(self.settings.math.name()),
             ..blank("math", math::VERSION)
         };
-        let code = self.code.info(blank("code", code::VERSION), |grader| {
-            grader.sandbox().identity()
-        });
+        let code = GraderInfo {
+            policy: Some(self.settings.code.name().to_owned()),
+            ..blank("code", code::VERSION)
+        };
+        let code = self.code.info(code, |grader| grader.sandbox().identity());
         let lean = self
             .lean
             .info(blank("lean", lean::VERSION), |grader| &grader.identity);

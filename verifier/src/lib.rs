@@ -11,19 +11,20 @@
 //! - [`memory`] bounds what programs have together;
 //! - [`graders`] says which grader can judge now, and why the others cannot;
 //! - [`grade`] decides: one module a kind of task;
-//! - [`score`] judges a file of samples without a server, [`passk`] estimates Pass@k from the verdicts;
+//! - [`score`] judges a file of samples without a server;
+//! - [`ahead`] makes what a data set's own solutions return before anyone asks for a verdict;
 //! - [`config`] is the configuration file, [`setup`] makes a service of it.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod ahead;
 pub mod cache;
 pub mod config;
 pub mod grade;
 pub mod graders;
 pub mod memory;
 pub mod metrics;
-pub mod passk;
 pub mod pool;
 pub mod registry;
 pub mod score;

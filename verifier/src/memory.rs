@@ -80,6 +80,11 @@ impl Sandbox for Shared {
         })
     }
 
+    fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+        let place = || Some(self.room.take(limits.memory));
+        self.within(limits, place, |limits| self.sandbox.outline(calls, limits))
+    }
+
     fn run_once(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
         let place = || self.room.try_take(limits.memory);
         self.within(limits, place, |limits| {

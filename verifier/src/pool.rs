@@ -139,6 +139,24 @@ impl Pool {
         })
     }
 
+    /// Queues a job that was admitted before, and had to wait for something else meanwhile: there is always room for it.
+    pub fn readmit(&self, lane: Lane, job: Box<dyn Job>) {
+        self.shared.lock().reserved += 1;
+        Reservation {
+            shared: Arc::clone(&self.shared),
+            left: 1,
+            lane,
+        }
+        .submit(job);
+    }
+
+    /// Whether a job that is queued now would be run at once.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let (queued, running) = self.load();
+        queued + running < self.shared.workers
+    }
+
     /// Drops the queued jobs that nobody waits for.
     pub fn sweep(&self) {
         let mut gone = Vec::new();
@@ -385,6 +403,24 @@ mod tests {
         assert!(full.retry_after >= Duration::from_secs(1));
         drop(room);
         assert!(bench.pool.reserve(3).is_ok());
+    }
+
+    #[test]
+    fn a_job_that_comes_back_has_room_in_a_full_queue() {
+        let bench = Bench::busy(1);
+        let lane = Lane::new();
+        bench.submit_in(lane, &["a1"], &yes());
+        assert!(bench.pool.reserve(1).is_err());
+        bench.pool.readmit(
+            lane,
+            Box::new(Note {
+                text: "a2",
+                to: bench.to.clone(),
+                wanted: yes(),
+                hold: None,
+            }),
+        );
+        assert_eq!(bench.finish(), ["first", "a1", "a2"]);
     }
 
     #[test]

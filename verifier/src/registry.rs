@@ -19,6 +19,8 @@ pub struct Known {
     pub content: Key,
     /// Whether it came with a request, and not from a data set.
     pub brought: bool,
+    /// Whether a completion is a whole program, which is run as it stands.
+    pub whole: bool,
 }
 
 impl From<TaskSpec> for Known {
@@ -28,6 +30,7 @@ impl From<TaskSpec> for Known {
             content: spec.digest(),
             spec,
             brought: false,
+            whole: false,
         }
     }
 }
@@ -51,6 +54,20 @@ impl Known {
             content,
             brought: true,
             ..known
+        }
+    }
+
+    /// The same task for whole programs. The same text may get another verdict as a completion, in which a program is looked for, so that the verdict has
+    /// another key.
+    #[must_use]
+    pub fn for_programs(&self) -> Known {
+        Known {
+            content: KeyWriter::new()
+                .field("program")
+                .field(self.content.0)
+                .finish(),
+            whole: true,
+            ..self.clone()
         }
     }
 }

@@ -1,208 +1,161 @@
 //! Judges a file of samples in this process: the same graders, cache and pool as the service, no socket.
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use datasets::Dataset;
+use datasets::passk::{self, Counts, Estimate, percent};
 use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
 use serde::Serialize;
-use serde_json::Value as Json;
 use verifier_api::{Judgement, Verdict};
 
 use crate::grade::code::Extent;
 use crate::metrics::name;
-use crate::passk::{self, Counts, Estimate};
-use crate::service::{Batch, Question, Service, judge};
+use crate::registry::Known;
+use crate::service::{Batch, Id, Question, Service, judge};
 
-/// One completion of one task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
-    /// The task's id in its data set: `mbppplus/2`.
-    pub task: String,
-    /// The prompt, where the file has it.
-    pub prompt: String,
-    /// What the model answered.
-    pub completion: String,
+mod names;
+mod results;
+mod samples;
+
+pub use results::{Results, ResultsError};
+pub use samples::{Sample, ScoreError, read_samples, repeated};
+
+/// Samples and the service that judges them.
+pub struct Judging<'a> {
+    service: &'a Arc<Service>,
+    samples: &'a [Sample],
+    extent: Extent,
+    /// The tasks of whole programs, by name.
+    programs: HashMap<&'a str, Arc<Known>>,
 }
 
-/// Why a file of samples cannot be scored.
-#[derive(Debug, thiserror::Error)]
-pub enum ScoreError {
-    /// The file cannot be read.
-    #[error("the samples {path} cannot be read; check the path given to --samples")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The file has no line with anything in it.
-    #[error(
-        "{path} holds no samples; give one JSON object a line, with `task_id` and `completion`"
-    )]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A line is not a sample.
-    #[error(
-        "{path}, line {line}: {reason}. A sample is a JSON object a line with `task_id` (or `task`, or `id`) and `completion`, both strings or the id a number"
-    )]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-/// What other projects call data sets in their samples' ids.
-const ELSEWHERE: [(&str, &str); 2] = [("Mbpp", "mbppplus"), ("HumanEval", "humaneval")];
-
-/// Reads `path`: one JSON object a line, with `task_id`, `task` or `id`, and `completion`; `prompt` where it is known. Other fields are ignored. An id may be
-/// the data set's own (`mbppplus/2`), its last part (`2`, `"2"`), or another project's name for it (`Mbpp/2`), which a file of one's own may have too.
-///
-/// # Errors
-/// [`ScoreError`] with the line at fault, a task that `dataset` does not have included.
-pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, ScoreError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ScoreError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    let ids: HashSet<&str> = dataset
-        .train
-        .iter()
-        .chain(&dataset.eval)
-        .map(|task| task.id.as_str())
-        .collect();
-    let mut samples = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() {
-            continue;
+impl<'a> Judging<'a> {
+    /// The samples' tasks are those that the service knows by name.
+    #[must_use]
+    pub fn new(service: &'a Arc<Service>, samples: &'a [Sample], extent: Extent) -> Judging<'a> {
+        let mut programs = HashMap::new();
+        for sample in samples.iter().filter(|sample| sample.whole) {
+            if let Some(task) = service.registry().get(&sample.task) {
+                programs
+                    .entry(sample.task.as_str())
+                    .or_insert_with(|| Arc::new(task.for_programs()));
+            }
         }
-        let fault = |reason: String| ScoreError::Line {
-            path: path.to_owned(),
-            line: index + 1,
-            reason,
+        Judging {
+            service,
+            samples,
+            extent,
+            programs,
+        }
+    }
+
+    fn question(&self, index: usize) -> Option<Question> {
+        let sample = &self.samples[index];
+        let task = if sample.whole {
+            self.programs.get(sample.task.as_str()).cloned()
+        } else {
+            self.service.registry().get(&sample.task)
         };
-        let record: Json = serde_json::from_str(line).map_err(|error| fault(error.to_string()))?;
-        let id = ["task_id", "task", "id"]
-            .iter()
-            .find_map(|field| match &record[*field] {
-                Json::String(id) => Some(id.clone()),
-                Json::Number(id) => Some(id.to_string()),
-                _ => None,
-            });
-        let id = id.ok_or_else(|| fault("it names no task".to_owned()))?;
-        let completion = record["completion"]
-            .as_str()
-            .ok_or_else(|| fault("it has no `completion`".to_owned()))?;
-        let task =
-            own_name(&id, &dataset.name, &ids).ok_or_else(|| fault(no_task(&id, dataset)))?;
-        let prompt = record["prompt"].as_str().unwrap_or_default().to_owned();
-        samples.push(Sample {
-            task,
-            prompt,
-            completion: completion.to_owned(),
-        });
+        Some(Question {
+            id: Id::Text(sample.task.clone()),
+            task: task?,
+            prompt: sample.prompt.clone(),
+            completion: sample.completion.clone(),
+            extent: self.extent,
+        })
     }
-    if samples.is_empty() {
-        return Err(ScoreError::Empty {
-            path: path.to_owned(),
-        });
-    }
-    Ok(samples)
-}
 
-/// The data set's own name for the task that a sample calls `id`. Another data set's task is none of its tasks, whatever its number.
-fn own_name(id: &str, dataset: &str, ids: &HashSet<&str>) -> Option<String> {
-    let known = |id: String| ids.contains(id.as_str()).then_some(id);
-    let elsewhere = || {
-        let (prefix, rest) = id.split_once('/')?;
-        let (_, meant) = ELSEWHERE.iter().find(|(name, _)| *name == prefix)?;
-        let possible = *meant == dataset || !datasets::NAMES.contains(&dataset);
-        possible.then(|| format!("{dataset}/{rest}"))
-    };
-    known(id.to_owned())
-        .or_else(|| known(format!("{dataset}/{id}")))
-        .or_else(|| known(elsewhere()?))
-}
-
-fn no_task(id: &str, dataset: &Dataset) -> String {
-    let name = &dataset.name;
-    let other = id
-        .split_once('/')
-        .map(|(set, _)| set)
-        .filter(|set| set != name && datasets::NAMES.contains(set));
-    match other {
-        Some(other) => {
-            format!(
-                "`{id}` is a task of the data set `{other}`, and the samples are scored as those of `{name}`"
-            )
+    /// Judges the samples of these numbers, from 0, several at a time; `done` gets each judgement as it comes. The first error of `done` ends it all.
+    ///
+    /// # Errors
+    /// Those of `done`.
+    pub async fn judge<E>(
+        &self,
+        wanted: impl IntoIterator<Item = usize>,
+        mut done: impl FnMut(usize, Judgement) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // As many as the queue has room for: a slow one delays no other.
+        let at_once = self.service.limits().queue.max(1);
+        let mut running = futures::stream::iter(wanted)
+            .map(|index| async move { (index, self.judge_one(index).await) })
+            .buffer_unordered(at_once);
+        while let Some((index, judgement)) = running.next().await {
+            done(index, judgement)?;
         }
-        None => format!("the data set `{name}` has no task `{id}`"),
+        Ok(())
+    }
+
+    async fn judge_one(&self, index: usize) -> Judgement {
+        let judged = match self.question(index) {
+            Some(question) => judge(self.service, Batch::new(self.service, vec![question]))
+                .await
+                .ok()
+                .and_then(|mut judgements| judgements.pop()),
+            None => None,
+        };
+        judged.unwrap_or_else(|| Judgement {
+            id: self.samples[index].task.clone(),
+            reward: None,
+            verdict: Verdict::Unavailable,
+            detail: serde_json::json!({ "reason": "the queue had no room" }),
+            passed: None,
+            total: None,
+            retryable: true,
+            key: String::new(),
+            cached: false,
+            deterministic: true,
+            elapsed_ms: 0.0,
+        })
+    }
+
+    /// The numbers of the samples that are still to be judged, where `results` hold these judgements of the first ones: those behind them, and those that
+    /// got no verdict.
+    ///
+    /// # Errors
+    /// Where one of them was made by another grader, with other settings, or of another task, so that those to come would not go with it; or the task's
+    /// grader cannot judge now.
+    pub fn left(&self, results: &Results, held: &[Judgement]) -> Result<Vec<usize>, ResultsError> {
+        for (index, judgement) in held.iter().enumerate() {
+            let Some(question) = self.question(index) else {
+                continue;
+            };
+            if judgement.reward.is_none() {
+                continue;
+            }
+            let key = self.service.key(&question).map_err(|unavailable| {
+                let reason = unavailable.detail["reason"].as_str().unwrap_or_default();
+                ResultsError::Unavailable(reason.to_owned())
+            })?;
+            if key.to_string() != judgement.key {
+                let task = &self.samples[index].task;
+                return Err(results.made_otherwise(index, task));
+            }
+        }
+        let without_verdict = |index: &usize| {
+            held.get(*index)
+                .is_none_or(|judgement| judgement.reward.is_none())
+        };
+        Ok((0..self.samples.len()).filter(without_verdict).collect())
     }
 }
 
 /// Judges every sample; `done` is called after each. The judgements come in the samples' order.
-///
-/// The service's queue must have room for all of them.
 pub async fn judge_samples(
     service: &Arc<Service>,
     samples: &[Sample],
     extent: Extent,
     done: impl Fn(),
 ) -> Vec<Judgement> {
-    let mut running: FuturesUnordered<_> = samples
-        .iter()
-        .enumerate()
-        .map(|(index, sample)| async move {
-            let Some(task) = service.registry().get(&sample.task) else {
-                return (index, None);
-            };
-            let question = Question {
-                id: sample.task.clone(),
-                task,
-                prompt: sample.prompt.clone(),
-                completion: sample.completion.clone(),
-                extent,
-            };
-            (
-                index,
-                judge(service, Batch::new(service, vec![question]))
-                    .await
-                    .ok()
-                    .and_then(|mut judgements| judgements.pop()),
-            )
-        })
-        .collect();
-    let mut judgements: Vec<Option<Judgement>> = vec![None; samples.len()];
-    while let Some((index, judgement)) = running.next().await {
-        judgements[index] = judgement;
+    let mut judged = BTreeMap::new();
+    let keep = |index, judgement| {
+        judged.insert(index, judgement);
         done();
-    }
-    let missing = |sample: &Sample| Judgement {
-        id: sample.task.clone(),
-        reward: None,
-        verdict: Verdict::Unavailable,
-        detail: serde_json::json!({ "reason": "the queue had no room" }),
-        passed: None,
-        total: None,
-        retryable: true,
-        key: String::new(),
-        cached: false,
-        deterministic: true,
-        elapsed_ms: 0.0,
+        Ok::<(), std::convert::Infallible>(())
     };
-    judgements
-        .into_iter()
-        .zip(samples)
-        .map(|(judgement, sample)| judgement.unwrap_or_else(|| missing(sample)))
-        .collect()
+    let Ok(()) = Judging::new(service, samples, extent)
+        .judge(0..samples.len(), keep)
+        .await;
+    judged.into_values().collect()
 }
 
 /// What a file of samples comes to.
@@ -245,7 +198,7 @@ impl Score {
                 .count(),
             pass_at: ks
                 .iter()
-                .map(|k| (*k, passk::estimate(&counts, *k)))
+                .map(|k| (*k, passk::pass_at(&counts, *k)))
                 .collect(),
             verdicts,
         }
@@ -264,19 +217,25 @@ impl Score {
             match estimate {
                 Some(Estimate {
                     mean,
-                    low,
-                    high,
+                    interval: Some(interval),
                     tasks,
                 }) => {
                     out += &format!(
-                        "Pass@{k:<4} {:6.2}%   95% interval {:.2}% to {:.2}%   over {}\n",
-                        mean * 100.0,
-                        low * 100.0,
-                        high * 100.0,
+                        "Pass@{k:<4} {:>6}   95% interval {} to {}   over {}\n",
+                        percent(*mean),
+                        percent(interval.low),
+                        percent(interval.high),
                         count(*tasks, "task")
                     );
                 }
-                None => out += &format!("Pass@{k:<4}      –    no task has {k} judged samples\n"),
+                Some(Estimate { mean, tasks, .. }) => {
+                    out += &format!(
+                        "Pass@{k:<4} {:>6}   {}\n",
+                        percent(*mean),
+                        passk::no_interval(*tasks)
+                    );
+                }
+                None => out += &format!("Pass@{k:<4}      –   no task has {k} judged samples\n"),
             }
         }
         out.push('\n');
@@ -300,93 +259,114 @@ fn count(number: usize, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use datasets::{MathTask, Task, TaskSpec};
+    use std::sync::Mutex;
+
+    use datasets::{CodeTask, CodeTest, Compare, Dataset, Task, TaskSpec, Value};
+    use sandboxes::{Limits, Program, Sandbox};
+    use verifier_api::RequestLimits;
 
     use super::*;
+    use crate::grade::code::Extraction;
+    use crate::grade::{lean, math};
+    use crate::graders::GraderSettings;
+    use crate::registry::Registry;
+    use crate::scripted::Scripted;
+    use crate::service::{Kept, Settings};
 
-    fn dataset() -> Dataset {
-        let task = |id: &str| Task {
-            id: id.to_owned(),
+    /// A service with one function to write, which doubles its argument and whose prompt is code; and all that its sandbox runs.
+    fn service() -> (Arc<Service>, Arc<Mutex<Vec<String>>>) {
+        let test = CodeTest {
+            args: vec![Value::from(3)],
+            expected: Some(Value::from(6)),
+        };
+        let spec = TaskSpec::Code(CodeTask {
+            entry_point: "f".to_owned(),
+            prefix: Some("def f(n):\n".to_owned()),
+            canonical: None,
+            imports: Vec::new(),
+            example: None,
+            tests: vec![test],
+            asserts: Vec::new(),
+            atol: 0.0,
+            compare: Compare::Equal,
+        });
+        let task = Task {
+            id: "functions/1".to_owned(),
             question: "?".to_owned(),
-            spec: TaskSpec::Math(MathTask {
-                answer: "1".to_owned(),
-            }),
+            spec,
         };
-        Dataset {
-            name: "mbppplus".to_owned(),
-            train: vec![task("mbppplus/2")],
-            eval: vec![task("mbppplus/3")],
-        }
-    }
-
-    fn read(text: &str) -> Result<Vec<Sample>, ScoreError> {
-        read_for(text, &dataset())
-    }
-
-    fn read_for(text: &str, dataset: &Dataset) -> Result<Vec<Sample>, ScoreError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("samples.jsonl");
-        std::fs::write(&path, text).unwrap();
-        read_samples(&path, dataset)
-    }
-
-    #[test]
-    fn another_data_sets_task_is_refused_with_its_line() {
-        let mut own = dataset();
-        own.name = "mine".to_owned();
-        own.train[0].id = "mine/2".to_owned();
-        let sample = |id: &str| {
-            format!(
-                "{{\"id\": \"2\", \"completion\": \"\"}}\n{{\"id\": \"{id}\", \"completion\": \"\"}}\n"
-            )
+        let mut registry = Registry::default();
+        registry.add(Dataset {
+            name: "functions".to_owned(),
+            train: vec![task],
+            eval: Vec::new(),
+        });
+        let settings = Settings {
+            limits: RequestLimits {
+                body_bytes: 1 << 20,
+                items: 1,
+                queue: 1,
+            },
+            connections: 1,
+            workers: 1,
+            cache_bytes: 1 << 20,
+            token: None,
+            graders: GraderSettings {
+                lean: lean::Settings::default(),
+                workers: 1,
+                math: math::Settings::default(),
+                code: Extraction::default(),
+                limits: Limits::default(),
+                room: None,
+                expected_bytes: 1 << 20,
+                require: Vec::new(),
+            },
         };
-        for (id, dataset, reason) in [
-            ("gsm8k/2", &own, "is a task of the data set `gsm8k`"),
-            ("mbppplus/2", &own, "is a task of the data set `mbppplus`"),
-            ("yours/2", &own, "has no task `yours/2`"),
-            ("HumanEval/2", &dataset(), "has no task `HumanEval/2`"),
-            ("train/2", &dataset(), "has no task `train/2`"),
-        ] {
-            let error = read_for(&sample(id), dataset).unwrap_err().to_string();
-            assert!(
-                error.contains("line 2") && error.contains(reason),
-                "{reason} in {error}"
-            );
-        }
-        for id in ["mine/2", "Mbpp/2", "HumanEval/2"] {
-            assert_eq!(read_for(&sample(id), &own).unwrap()[1].task, "mine/2");
-        }
+        let service = Service::new(settings, registry, Kept::default()).unwrap();
+        let sources = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&sources);
+        let doubling = Scripted::doubling();
+        let sandbox = Scripted::new(move |source, calls, limits| {
+            seen.lock().unwrap().push(source.to_owned());
+            let program = Program {
+                source,
+                entry_point: "f",
+                calls,
+                watch: None,
+            };
+            doubling.run(&program, limits)
+        });
+        let sandbox: Arc<dyn Sandbox> = Arc::new(sandbox);
+        service.prepare(Box::new(move || Ok(sandbox)));
+        (service, sources)
     }
 
-    #[test]
-    fn a_task_may_be_named_in_any_of_the_usual_ways() {
-        let samples = read(
-            "{\"task_id\": 2, \"completion\": \"a\"}\n\n{\"task_id\": \"Mbpp/3\", \"completion\": \"b\"}\n{\"task\": \"mbppplus/2\", \"completion\": \"c\", \"x\": 1}\n{\"id\": \"3\", \"completion\": \"d\"}\n",
-        )
-        .unwrap();
-        let tasks: Vec<&str> = samples.iter().map(|sample| sample.task.as_str()).collect();
-        assert_eq!(
-            tasks,
-            ["mbppplus/2", "mbppplus/3", "mbppplus/2", "mbppplus/3"]
-        );
+    #[tokio::test]
+    async fn a_whole_program_is_run_as_it_stands_and_a_completion_is_not() {
+        let (service, sources) = service();
+        let program = "s = '''\n```\n    return 2 * n\n```\n'''\n";
+        let samples = [false, true].map(|whole| Sample {
+            task: "functions/1".to_owned(),
+            prompt: String::new(),
+            completion: program.to_owned(),
+            whole,
+        });
+        let judgements = judge_samples(&service, &samples, Extent::All, || ()).await;
+        let right = |judgement: &Judgement| judgement.reward == Some(1.0);
+        assert!(judgements.iter().all(right), "{judgements:?}");
+        // The same text is another thing to judge.
+        assert_ne!(judgements[0].key, judgements[1].key);
+        let sources = sources.lock().unwrap().clone();
+        let run = |source: &str| sources.iter().filter(|run| *run == source).count();
+        assert_eq!(run(program), 1, "{sources:?}");
+        let blank = Sample {
+            completion: " \n".to_owned(),
+            ..samples[1].clone()
+        };
+        let judgements = judge_samples(&service, &[blank], Extent::All, || ()).await;
+        assert_eq!(judgements[0].verdict, Verdict::Malformed);
     }
 
-    #[test]
-    fn a_bad_line_is_named() {
-        for (text, reason) in [
-            ("{\"task_id\": 2, \"completion\": \"a\"}\n{", "line 2"),
-            ("{\"completion\": \"a\"}", "it names no task"),
-            ("{\"task_id\": 2}", "it has no `completion`"),
-            (
-                "{\"task_id\": 99, \"completion\": \"\"}",
-                "has no task `99`",
-            ),
-            ("\n \n", "samples.jsonl holds no samples"),
-        ] {
-            let error = read(text).unwrap_err().to_string();
-            assert!(error.contains(reason), "{reason} in {error}");
-        }
-    }
     #[test]
     fn one_is_one_and_several_are_several() {
         let judgement = |id: &str, reward: Option<f64>| -> Judgement {
@@ -398,7 +378,8 @@ mod tests {
         let table = |judgements: &[Judgement]| Score::new("mine", judgements, &[1]).table();
         let one = table(&[judgement("a", Some(1.0))]);
         assert!(
-            one.starts_with("mine: 1 sample of 1 task\n") && one.contains("over 1 task\n"),
+            one.starts_with("mine: 1 sample of 1 task\n")
+                && one.contains("Pass@1    100.0%   no interval: 1 task, and it takes 20\n"),
             "{one}"
         );
         let two = table(&[judgement("a", Some(1.0)), judgement("b", None)]);

@@ -104,6 +104,19 @@ impl Sandbox for Scripted {
         self.play(program, program.calls, limits)
     }
 
+    /// Every text is a program that goes on with its header and lacks nothing, but for those that say "no python".
+    fn outline(&self, calls: &[String], _limits: &Limits) -> Result<Run, SandboxError> {
+        let programs = calls.iter().map(|call| {
+            if call.contains("no python") {
+                let fault = r#"[[],["SyntaxError","invalid syntax, line 1"]]"#;
+                return Call::Returned(fault.to_owned());
+            }
+            let lines = call.matches("\\n").count() + 1;
+            Call::Returned(format!("[[[0,{lines},[],[],[],true]],null]"))
+        });
+        Ok(completed(programs.collect()))
+    }
+
     fn run_tests(
         &self,
         program: &Program<'_>,

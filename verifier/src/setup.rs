@@ -1,5 +1,6 @@
 //! From a configuration to a service: the one place where files and the cache folder are looked up.
 
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use datasets::fetch::{self, Kind};
 use sandboxes::docker::{self, DockerSandbox};
 use verifier_api::RequestLimits;
 
-use crate::cache::Disk;
-use crate::config::{Config, SandboxKind};
+use crate::cache::{Disk, Shelf};
+use crate::config::{Config, Listen, SandboxKind};
 use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmPlace, no_sandbox};
 use crate::memory;
 use crate::registry::Registry;
-use crate::service::{Service, Settings, Token};
+use crate::service::{Kept, Service, Settings, Token};
 
 /// The artifact that the wasm sandbox runs.
 pub const SANDBOX: &str = "python-wasi";
@@ -40,28 +41,76 @@ pub enum SetupError {
     Threads(std::io::Error),
     /// Others could reach the service, and nothing would stop them.
     #[error(
-        "refusing to listen on {0}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1"
+        "refusing to listen on {listen}{}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1",
+        of_name(.listen, .address)
     )]
-    Unguarded(std::net::SocketAddr),
+    Unguarded {
+        /// What was asked for.
+        listen: Listen,
+        /// One of its addresses, which is beyond loopback.
+        address: SocketAddr,
+    },
+    /// The name of where to listen stands for nothing.
+    #[error(
+        "cannot listen on {listen}: its name cannot be looked up; give an IP address, such as 127.0.0.1"
+    )]
+    Unresolved {
+        /// What was asked for.
+        listen: Listen,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
-/// The service of a configuration, and what opens its sandbox. `token` is the one of the environment; a token file goes before it.
+/// The address, where a name stood for it.
+fn of_name(listen: &Listen, address: &SocketAddr) -> String {
+    match listen {
+        Listen::Address(_) => String::new(),
+        Listen::Name { .. } => format!(" ({address})"),
+    }
+}
+
+/// A service, where it listens, and what opens its sandbox.
+pub struct Listening {
+    /// The service, which is not prepared yet.
+    pub service: Arc<Service>,
+    /// Addresses of which the first that this machine has is listened on. Without a token, all of them are loopback's: a name is looked up once.
+    pub addresses: Vec<SocketAddr>,
+    /// Opens the sandbox.
+    pub open: OpenSandbox,
+}
+
+/// The service of a configuration. `token` is the one of the environment; a token file goes before it.
 ///
 /// # Errors
 /// [`SetupError`].
-pub fn service(
-    config: &Config,
-    token: Option<String>,
-) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
+pub fn service(config: &Config, token: Option<String>) -> Result<Listening, SetupError> {
     let token = read_token(config, token)?;
-    if token.is_none() && !config.listen.ip().to_canonical().is_loopback() {
-        return Err(SetupError::Unguarded(config.listen));
+    let listen = || config.listen.clone();
+    let addresses = config
+        .listen
+        .resolve()
+        .map_err(|source| SetupError::Unresolved {
+            listen: listen(),
+            source,
+        })?;
+    let reachable = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
+    if let (None, Some(address)) = (&token, addresses.iter().find(reachable)) {
+        return Err(SetupError::Unguarded {
+            listen: listen(),
+            address: *address,
+        });
     }
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
-    with_registry(config, token, registry, disk(config))
+    let (service, open) = with_registry(config, token, registry, kept(config))?;
+    Ok(Listening {
+        service,
+        addresses,
+        open,
+    })
 }
 
-/// As [`service`], of tasks that are read already; `disk` is where verdicts are kept.
+/// As [`service`], of tasks that are read already.
 ///
 /// # Errors
 /// [`SetupError::Threads`].
@@ -69,7 +118,7 @@ pub fn with_registry(
     config: &Config,
     token: Option<Token>,
     registry: Registry,
-    disk: Option<Arc<Disk>>,
+    kept: Kept,
 ) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
     let settings = Settings {
         limits: RequestLimits {
@@ -83,6 +132,7 @@ pub fn with_registry(
         token,
         graders: GraderSettings {
             math: config.math,
+            code: config.code.extraction,
             lean: lean::Settings {
                 secrets: config.token_file.iter().cloned().collect(),
                 ..config.lean.clone()
@@ -94,7 +144,7 @@ pub fn with_registry(
             require: config.require.clone(),
         },
     };
-    let service = Service::new(settings, registry, disk).map_err(SetupError::Threads)?;
+    let service = Service::new(settings, registry, kept).map_err(SetupError::Threads)?;
     Ok((service, sandbox(config)))
 }
 
@@ -116,8 +166,8 @@ fn room(config: &Config) -> Option<u64> {
         0 => memory::of_machine() / 4 * 3,
         bytes => bytes,
     };
-    // Those for all programs, and those for long ones.
-    let threads = workers(config).saturating_mul(2);
+    // Those for all programs, those for long ones, and those for tasks' own solutions.
+    let threads = workers(config).saturating_mul(3) + 1;
     Some(memory::beyond_modest(
         all,
         threads,
@@ -125,17 +175,44 @@ fn room(config: &Config) -> Option<u64> {
     ))
 }
 
-/// The cache's file, or `None` with a warning where it cannot be had: verdicts are then kept in memory only.
+/// What is kept on disk.
 #[must_use]
-pub fn disk(config: &Config) -> Option<Arc<Disk>> {
+pub fn kept(config: &Config) -> Kept {
+    Kept {
+        disk: disk(config),
+        shelf: shelf(config),
+    }
+}
+
+/// The cache's file, or `None` with a warning where it cannot be had: verdicts are then kept in memory only.
+fn disk(config: &Config) -> Option<Arc<Disk>> {
     if !config.cache.disk {
         return None;
     }
     let path = cache_dir(config).join("verdicts.redb");
-    match Disk::open_within(&path, config.cache.disk_bytes) {
+    match Disk::open_within(&path, config.cache.disk_bytes / 2) {
         Ok(disk) => Some(Arc::new(disk)),
         Err(error) => {
             tracing::warn!("{error}");
+            None
+        }
+    }
+}
+
+/// The folder of expected values, or `None` with a warning where it cannot be had. Unlike the cache's file, several processes may use it.
+#[must_use]
+pub fn shelf(config: &Config) -> Option<Arc<Shelf>> {
+    if !config.cache.disk {
+        return None;
+    }
+    let folder = cache_dir(config).join("expected");
+    match Shelf::open(&folder, config.cache.disk_bytes / 2) {
+        Ok(shelf) => Some(Arc::new(shelf)),
+        Err(error) => {
+            tracing::warn!(
+                "expected values cannot be kept in {} ({error}), but in memory only; free some space there, or name a writable folder with --cache-dir",
+                folder.display()
+            );
             None
         }
     }
@@ -231,15 +308,19 @@ mod tests {
 
     #[test]
     fn an_address_that_others_can_reach_needs_a_token() {
-        for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
+        // The last is a name, which stands for 0.0.0.0 wherever names are looked up.
+        for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "0x0:0"] {
             assert!(
-                matches!(service(&quiet(open), None), Err(SetupError::Unguarded(_))),
+                matches!(
+                    service(&quiet(open), None),
+                    Err(SetupError::Unguarded { .. })
+                ),
                 "{open}"
             );
             assert!(
                 matches!(
                     service(&quiet(open), Some("  ".to_owned())),
-                    Err(SetupError::Unguarded(_))
+                    Err(SetupError::Unguarded { .. })
                 ),
                 "{open} with a blank token"
             );
@@ -248,7 +329,12 @@ mod tests {
                 "{open} with a token"
             );
         }
-        for closed in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+        for closed in [
+            "127.0.0.1:0",
+            "[::1]:0",
+            "[::ffff:127.0.0.1]:0",
+            "localhost:0",
+        ] {
             assert!(service(&quiet(closed), None).is_ok(), "{closed}");
         }
     }

@@ -54,10 +54,16 @@ fn a_usage_error_exits_2_and_a_failure_1() {
             2,
             "--set: `limits.items` takes a whole number",
         ),
+        (&["serve", "--listen", "localhost"], 2, "a host and a port"),
         (
-            &["serve", "--listen", "localhost:1"],
+            &["serve", "--listen", "rapid.invalid:0"],
             2,
-            "an IP address and a port",
+            "its name cannot be looked up",
+        ),
+        (
+            &["serve", "--set", "listen=localhost"],
+            2,
+            "a host and a port",
         ),
         (
             &["serve", "--config", "no/such/file.toml"],
@@ -329,7 +335,7 @@ fn a_file_of_math_samples_is_scored() {
         "code.sandbox=none",
     ]);
     assert!(
-        table.contains("Pass@1") && table.contains("25.00%") && table.contains("95% interval"),
+        table.contains("Pass@1     25.0%   no interval: 4 tasks, and it takes 20\n"),
         "{table}"
     );
 }
@@ -381,6 +387,25 @@ fn numbered(numbers: Range<usize>) -> Vec<Item> {
             all_tests: false,
         })
         .collect()
+}
+
+#[tokio::test]
+async fn a_service_listens_on_a_name_that_is_this_machines() {
+    let home = tempfile::tempdir().unwrap();
+    for place in ["localhost:0", "LOCALHOST:0"] {
+        let mut command = verifier(home.path(), &["serve", "--listen", place]);
+        command.args(["--set", "code.sandbox=none"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut serving = Serving(command.spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(serving.0.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let url = line.trim().strip_prefix("listening on ").unwrap();
+        assert!(!url.contains(":0"), "{url}");
+        let client = Client::new(url, None).unwrap();
+        assert_eq!(client.verify(&items(1)).await.unwrap().len(), 1);
+    }
 }
 
 #[cfg(unix)]
@@ -539,5 +564,22 @@ async fn any_answer_form_counts_where_the_flag_says_so() {
             client.verify(std::slice::from_ref(&item)).await.unwrap()[0].verdict,
             verdict
         );
+    }
+}
+
+#[tokio::test]
+async fn how_programs_are_found_is_as_the_flag_says_and_can_be_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    for (flags, policy) in [
+        (&[][..], "program"),
+        (&["--code-extraction", "last-block"], "last-block"),
+        (&["--set", "code.extraction=last-block"], "last-block"),
+    ] {
+        let (_serving, client) = serve(home.path(), flags);
+        let info = client.info().await.unwrap();
+        let code = info.graders.iter().find(|grader| grader.name == "code");
+        let code = code.unwrap();
+        assert_eq!(code.policy.as_deref(), Some(policy));
+        assert_eq!(code.version, verifier::grade::code::VERSION);
     }
 }

@@ -117,6 +117,20 @@ fn hostile_answers_end_and_equal_nothing_else() {
         r"7^{\text{th}}".repeat(300),
         "3e9".repeat(1000),
         r"\begin{cases}".repeat(250),
+        r"\text{the ratio }(".repeat(300),
+        "the ratio x:".repeat(300) + "1",
+        "the ratio ".repeat(400) + "x=1",
+        "1:".repeat(1_000) + "1=2",
+        "AB:BC=".repeat(300) + "2",
+        format!("{}x{}", "2(1+".repeat(40), ")".repeat(40)),
+        format!("{}x{}", "9999999999(1+".repeat(40), ")/7".repeat(40)),
+        format!("{}x+1{}", "(".repeat(40), ")/3".repeat(40)),
+        format!("2({}x)", "x+".repeat(900)),
+        format!("{}x<1", "999999999999x+".repeat(120)),
+        format!("{}x<1", "2x<".repeat(600)),
+        "m=1,n=4;".repeat(250),
+        "(1,4),".repeat(300),
+        "40 per cent ".repeat(150),
     ] {
         for right in [
             "1",
@@ -125,6 +139,9 @@ fn hostile_answers_end_and_equal_nothing_else() {
             r"\sin 1, \cos 2",
             r"(0,1)\cup(2,3)",
             r"\sqrt{98765432109876543210987654323}",
+            "2x+2",
+            "x<2",
+            "(1,5),(2,3)",
         ] {
             assert_eq!(
                 compare(right, &hostile, Policy::Lenient),

@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../datasets/tests/data/mod.rs"]
 mod data;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use datasets::template::Template;
@@ -13,18 +15,23 @@ use sandboxes::Identity;
 use sandboxes::lean::{Lean, LeanError, Message, Position, Said, Severity};
 use verifier::config::Config;
 use verifier::grade::lean::{Axioms, LeanGrader, Settings};
-use verifier::service::{Batch, Question, judge};
+use verifier::service::{Batch, Id, Question, judge};
 use verifier_api::Verdict;
 
-fn tasks() -> Option<Vec<(Task, LeanTask)>> {
-    let folder = data::holding("minif2f")?;
+/// All of them, or the excerpt's dozen, and the folder that they are in.
+fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {
+    let data::Records { folder, whole } = data::holding("minif2f").expect("there is an excerpt");
     let dataset = datasets::open("minif2f", Some(&folder)).unwrap();
+    assert_eq!(
+        dataset.train.len() + dataset.eval.len(),
+        if whole { 488 } else { 12 }
+    );
     let all = dataset.train.into_iter().chain(dataset.eval);
     let lean = |task: Task| match task.spec.clone() {
         TaskSpec::Lean(lean) => (task, lean),
         _ => panic!("{} is no theorem", task.id),
     };
-    Some(all.map(lean).collect())
+    (all.map(lean).collect(), folder)
 }
 
 /// Accepts everything, and keeps it.
@@ -60,8 +67,7 @@ impl Lean for Recorder {
 
 #[test]
 fn every_statement_makes_a_prompt_and_a_body() {
-    let Some(tasks) = tasks() else { return };
-    assert_eq!(tasks.len(), 488);
+    let (tasks, _) = tasks();
     let template = Template::named("lean4").unwrap();
     let lean = Arc::new(Recorder::default());
     let grader = LeanGrader {
@@ -124,11 +130,13 @@ fn every_statement_makes_a_prompt_and_a_body() {
 
 #[tokio::test]
 async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
-    let Some(tasks) = tasks() else { return };
+    let (tasks, folder) = tasks();
     let mut registry = verifier::registry::Registry::default();
-    registry.add(datasets::open("minif2f", Some(&data::folder())).unwrap());
+    registry.add(datasets::open("minif2f", Some(&folder)).unwrap());
     let config = Config::default();
-    let (service, _) = verifier::setup::with_registry(&config, None, registry, None).unwrap();
+    let (service, _) =
+        verifier::setup::with_registry(&config, None, registry, verifier::service::Kept::default())
+            .unwrap();
     let none = verifier::graders::no_sandbox("not asked for".to_owned());
     let preparing = Arc::clone(&service);
     tokio::task::spawn_blocking(move || preparing.prepare(none))
@@ -137,7 +145,7 @@ async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
     let questions: Vec<Question> = tasks
         .iter()
         .map(|(task, _)| Question {
-            id: task.id.clone(),
+            id: Id::Text(task.id.clone()),
             task: service.registry().get(&task.id).unwrap(),
             prompt: String::new(),
             completion: "norm_num".to_owned(),
@@ -146,7 +154,7 @@ async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
         .collect();
     let batch = Batch::new(&service, questions);
     let judged = judge(&service, batch).await.unwrap();
-    assert_eq!(judged.len(), 488);
+    assert_eq!(judged.len(), tasks.len());
     for judgement in judged {
         assert_eq!(
             (judgement.verdict, judgement.reward, judgement.retryable),

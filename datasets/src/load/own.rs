@@ -181,7 +181,8 @@ fn refuse_misspelt(record: &Record) -> Result<(), DatasetError> {
 fn answer(record: &Record) -> Result<String, DatasetError> {
     let answer = match record.require("answer")? {
         Value::Str(text) => text.trim().to_owned(),
-        number @ (Value::Int(_) | Value::Float(_)) => number.to_python(),
+        number @ Value::Int(_) => number.to_python(),
+        Value::Float(number) if number.is_finite() => decimal(*number),
         other => {
             return Err(record.error(
                 "answer",
@@ -193,6 +194,15 @@ fn answer(record: &Record) -> Result<String, DatasetError> {
         return Err(record.error("answer", "the answer is empty"));
     }
     Ok(answer)
+}
+
+/// Without an exponent, in which an answer's reader would see Euler's number.
+fn decimal(number: f64) -> String {
+    let text = Value::Float(number).to_python();
+    if text.contains('e') {
+        return number.to_string();
+    }
+    text
 }
 
 fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
@@ -348,6 +358,28 @@ mod tests {
                 statement: "theorem t : True := by".to_owned()
             })
         );
+    }
+
+    #[test]
+    fn an_answer_that_is_a_number_is_written_without_an_exponent() {
+        for (number, written) in [
+            ("2", "2"),
+            ("0.50", "0.5"),
+            ("2.0", "2.0"),
+            ("1e-7", "0.0000001"),
+            ("-2.5E20", "-250000000000000000000"),
+            (
+                "123456789012345678901234567890",
+                "123456789012345678901234567890",
+            ),
+        ] {
+            let dataset = load(&format!(r#"{{"question":"q","answer":{number}}}"#)).unwrap();
+            let TaskSpec::Math(math) = &dataset.train[0].spec else {
+                panic!("{number}")
+            };
+            assert_eq!(math.answer, written);
+        }
+        assert!(load(r#"{"question":"q","answer":1e999}"#).is_err());
     }
 
     #[test]

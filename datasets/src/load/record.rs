@@ -1,13 +1,11 @@
 //! JSON Lines, and typed access to the fields of one record with errors that name file, line and field.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::lines::{Line, LineError, Lines, MAX_LINE};
 use crate::{DatasetError, Value};
-
-/// The longest line that is read. The longest record of the known data sets has 0.8 MB.
-const MAX_LINE: usize = 64 << 20;
 
 /// One JSON object of a file.
 #[derive(Debug)]
@@ -18,17 +16,10 @@ pub(super) struct Record {
     fields: Vec<(String, Value)>,
 }
 
-/// All records of a file, which is unpacked where its name ends in `.gz`. Blank lines, a byte order mark and `\r\n` are taken as they come.
+/// All records of a file, which is unpacked where it is gzip. Blank lines, a byte order mark and `\r\n` are taken as they come.
 pub(super) fn read(path: &Path) -> Result<Vec<Record>, DatasetError> {
     let file = File::open(path).map_err(|source| io(path, source))?;
-    if path
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("gz"))
-    {
-        let unpacked = flate2::read::MultiGzDecoder::new(file);
-        return records(path, BufReader::new(unpacked), MAX_LINE);
-    }
-    records(path, BufReader::new(file), MAX_LINE)
+    records(path, file, MAX_LINE)
 }
 
 /// All records of a text that is part of the program.
@@ -36,7 +27,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Vec<Record>, DatasetError>
     records(Path::new(name), text.as_bytes(), MAX_LINE)
 }
 
-fn io(path: &Path, source: std::io::Error) -> DatasetError {
+fn io(path: &Path, source: io::Error) -> DatasetError {
     DatasetError::Io {
         path: path.to_owned(),
         source,
@@ -45,47 +36,25 @@ fn io(path: &Path, source: std::io::Error) -> DatasetError {
 
 pub(super) fn records(
     path: &Path,
-    mut reader: impl BufRead,
+    reader: impl Read,
     max_line: usize,
 ) -> Result<Vec<Record>, DatasetError> {
+    let wrong = |line: usize, reason: String| DatasetError::Record {
+        path: path.to_owned(),
+        line,
+        field: None,
+        reason,
+    };
+    let mut lines = Lines::up_to(max_line, reader).map_err(|source| io(path, source))?;
     let mut records = Vec::new();
-    let mut buffer = Vec::new();
-    for line in 1.. {
-        buffer.clear();
-        let length = reader
-            .by_ref()
-            .take(max_line as u64 + 1)
-            .read_until(b'\n', &mut buffer)
-            .map_err(|source| io(path, source))?;
-        if length == 0 {
-            break;
-        }
-        let wrong = |reason: String| DatasetError::Record {
-            path: path.to_owned(),
-            line,
-            field: None,
-            reason,
-        };
-        if length > max_line {
-            return Err(wrong(format!(
-                "the line is longer than {max_line} bytes; one JSON object a line is expected"
-            )));
-        }
-        let text = std::str::from_utf8(&buffer).map_err(|e| {
-            wrong(format!(
-                "byte {} of the line is not UTF-8; save the file as UTF-8",
-                e.valid_up_to() + 1
-            ))
-        })?;
-        let text = if line == 1 {
-            text.strip_prefix('\u{feff}').unwrap_or(text)
-        } else {
-            text
-        };
-        if text.trim().is_empty() {
-            continue;
-        }
-        let entries = match Value::parse_plain_json(text.trim()) {
+    while let Some(Line { number: line, text }) =
+        lines.next_line().map_err(|error| match error {
+            LineError::Io(source) => io(path, source),
+            LineError::Line { line, reason } => wrong(line, reason),
+        })?
+    {
+        let wrong = |reason| wrong(line, reason);
+        let entries = match Value::parse_plain_json(text) {
             Ok(Value::Dict(entries)) => entries,
             Ok(_) => {
                 return Err(wrong(

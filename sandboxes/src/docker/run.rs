@@ -41,6 +41,14 @@ impl Sandbox for DockerSandbox {
         settled(|| self.run_tests_once(program, prelude, tests, limits))
     }
 
+    fn outline(&self, texts: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+        check(limits)?;
+        settled(|| {
+            let candidate = Candidate::outlining(texts, limits);
+            self.wait_for(calls(Arc::clone(&self.pool), candidate, *limits))
+        })
+    }
+
     fn run_once(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
         arguments::check_calls(program.calls)?;
         check(limits)?;

@@ -88,6 +88,20 @@ impl Candidate {
         }
     }
 
+    /// A conversation with the harness itself, whose `outline` answers `calls`; no program is loaded.
+    pub(crate) fn outlining(calls: &[String], limits: &Limits) -> Candidate {
+        let program = Program {
+            source: "",
+            entry_point: "",
+            calls,
+            watch: None,
+        };
+        Candidate {
+            job: job("outline", "", "", limits.value),
+            ..Candidate::new(&program, limits)
+        }
+    }
+
     /// A conversation in which calls come one at a time ([`Candidate::expect`]) and each result carries the arguments as the call left them.
     pub(crate) fn serving(program: &Program<'_>, limits: &Limits) -> Candidate {
         Candidate {

@@ -11,13 +11,15 @@ mod marshal;
 pub(crate) use candidate::Candidate;
 pub(crate) use judge::{Judge, Reply};
 
-/// The interpreter's side: three files that are executed as one.
+/// The interpreter's side: four files that are executed as one.
 pub(crate) const HARNESS: &str = concat!(
     include_str!("../../guest/values.py"),
     "\n",
     include_str!("../../guest/conversation.py"),
     "\n",
     include_str!("../../guest/judge.py"),
+    "\n",
+    include_str!("../../guest/outline.py"),
 );
 
 /// What every warm interpreter has imported.

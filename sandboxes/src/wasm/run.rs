@@ -16,19 +16,11 @@ impl Sandbox for WasmSandbox {
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
         arguments::check_calls(program.calls)?;
-        now(async {
-            let mut guest = self
-                .start(
-                    Door::Candidate(Box::new(Candidate::new(program, limits))),
-                    limits,
-                )
-                .await?;
-            let outcome = guest.turn(TURN).await;
-            let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
-            let end = end(candidate, outcome)?;
-            let calls = candidate.take_results();
-            Ok(report(&mut guest, calls, end))
-        })
+        self.calls(Candidate::new(program, limits), limits)
+    }
+
+    fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+        self.calls(Candidate::outlining(calls, limits), limits)
     }
 
     fn run_tests(
@@ -80,6 +72,20 @@ impl Sandbox for WasmSandbox {
 }
 
 impl WasmSandbox {
+    /// The calls of a conversation, in one instance.
+    fn calls(&self, candidate: Candidate, limits: &Limits) -> Result<Run, SandboxError> {
+        now(async {
+            let mut guest = self
+                .start(Door::Candidate(Box::new(candidate)), limits)
+                .await?;
+            let outcome = guest.turn(TURN).await;
+            let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
+            let end = end(candidate, outcome)?;
+            let calls = candidate.take_results();
+            Ok(report(&mut guest, calls, end))
+        })
+    }
+
     /// Starts an instance that `door` answers.
     async fn start(&self, door: Door, limits: &Limits) -> Result<Guest, SandboxError> {
         let world = World::new(self.library.clone(), limits, door);

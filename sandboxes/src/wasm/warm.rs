@@ -9,7 +9,7 @@ use wasmtime_wizer::{WasmtimeWizer, Wizer};
 use super::door::{self, Door};
 use super::guest::{Guest, now};
 use super::world::World;
-use super::{engine, wasi};
+use super::{engine, recursion, wasi};
 use crate::Limits;
 use crate::protocol::{HARNESS, IMPORTS};
 
@@ -24,7 +24,8 @@ pub(super) fn snapshot(
 ) -> wasmtime::Result<Vec<u8>> {
     let engine = engine::warming()?;
     let wizer = Wizer::new();
-    let (context, instrumented) = wizer.instrument(artifact)?;
+    let (opened, top) = recursion::opened(artifact)?;
+    let (context, instrumented) = wizer.instrument(&opened)?;
     progress("preparing the Python sandbox: compiling the interpreter to warm it up (1 of 3)");
     let module = Module::new(&engine, &instrumented)?;
     drop(instrumented);
@@ -40,6 +41,7 @@ pub(super) fn snapshot(
         let mut store = Store::new(&engine, World::new(library.clone(), &limits, Door::Closed));
         store.limiter(|world| &mut world.room);
         let instance = linker.instantiate_async(&mut store, &module).await?;
+        recursion::widen(&mut store, &instance, top).await?;
         let mut guest = Guest::new(store, &instance)?;
         let status = guest.turn(&source()).await?;
         if status != 0 {

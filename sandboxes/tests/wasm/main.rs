@@ -6,6 +6,9 @@
 mod cases;
 mod fuel;
 mod isolation;
+mod numbers;
+mod recursion;
+mod shapes;
 mod support;
 
 mod shared {

@@ -1,5 +1,5 @@
 # Reads and writes JSON and pickles of great depth.
-# verdict: incorrect
+# verdict: incorrect timeout
 
 import json
 import pickle

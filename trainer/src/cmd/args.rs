@@ -60,42 +60,61 @@ impl VerifierArgs {
 /// How a data set's tasks become prompts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PromptArgs {
-    /// Prompt template: the data set's own (auto), a built-in one's name, or a file
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    template: String,
+    /// Prompt template: the data set's own (auto), a built-in one's name, or a file [default: the checkpoint's, else auto]
+    #[arg(long, value_name = "NAME")]
+    template: Option<String>,
     /// Put the prompt into the model's chat template, as the user's message
     #[arg(long)]
-    chat: bool,
+    pub(crate) chat: bool,
     /// A text that ends a completion, instead of the template's; may be repeated
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
 }
 
 impl PromptArgs {
+    /// Of a command that has these options in words of its own.
+    pub(crate) fn new(template: Option<String>, chat: bool, stop: Vec<String>) -> Self {
+        Self {
+            template,
+            chat,
+            stop,
+        }
+    }
+
     /// A data set's settings.
     pub(crate) fn of(&self, dataset: &str) -> config::Data {
         config::Data {
             dataset: dataset.to_owned(),
-            template: self.template.clone(),
+            template: self.template.clone().unwrap_or_else(|| "auto".into()),
             chat: self.chat,
-            stop: (!self.stop.is_empty()).then(|| self.stop.clone()),
+            stop: self.stops(),
             ..config::Data::default()
         }
+    }
+
+    /// Whether a template is given.
+    pub(crate) fn has_template(&self) -> bool {
+        self.template.is_some()
+    }
+
+    /// The texts that end a completion, where any are given.
+    pub(crate) fn stops(&self) -> Option<Vec<String>> {
+        (!self.stop.is_empty()).then(|| self.stop.clone())
     }
 }
 
 /// What is left out of the distribution that is sampled from.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct TruncationArgs {
-    /// Keep the likeliest tokens whose probabilities first reach this
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = probability, allow_negative_numbers = true)]
-    top_p: f32,
-    /// Keep the N likeliest tokens; 0 keeps all
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    top_k: usize,
-    /// Keep tokens at least P times as likely as the likeliest; 0 keeps all
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share, allow_negative_numbers = true)]
-    min_p: f32,
+    /// Keep the likeliest tokens whose probabilities first reach this [default: 1, which keeps all]
+    #[arg(long, value_name = "P", value_parser = probability, allow_negative_numbers = true)]
+    pub(crate) top_p: Option<f32>,
+    /// Keep the N likeliest tokens; 0 keeps all [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) top_k: Option<usize>,
+    /// Keep tokens at least P times as likely as the likeliest; 0 keeps all [default: 0]
+    #[arg(long, value_name = "P", value_parser = share, allow_negative_numbers = true)]
+    pub(crate) min_p: Option<f32>,
 }
 
 impl TruncationArgs {
@@ -103,9 +122,9 @@ impl TruncationArgs {
     pub(crate) fn at(self, temperature: f32) -> Sampling {
         Sampling {
             temperature,
-            top_p: self.top_p,
-            top_k: self.top_k,
-            min_p: self.min_p,
+            top_p: self.top_p.unwrap_or(1.0),
+            top_k: self.top_k.unwrap_or(0),
+            min_p: self.min_p.unwrap_or(0.0),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `rapid bench`: how fast this machine samples and trains, beside what its matrix products and its memory allow.
+//! `rapid bench`: how fast this machine samples and trains, beside what its arithmetic and its memory allow.
 
 mod iteration;
 mod limits;
@@ -22,7 +22,7 @@ const MOST_IN_ALL: usize = 100_000_000;
 
 /// Measure how fast this machine samples or trains
 ///
-/// The figures stand beside the rates of matrix products and of copies measured on the same device in the same run, which bound them.
+/// The figures stand beside their limits, measured on the same device in the same run: on a CPU the fastest multiply-add instruction on registers alone, on a GPU cuBLASLt's large products; and copies between memory that no cache holds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -108,10 +108,14 @@ struct Figures {
     gflop_per_s: f64,
     /// Bytes that weights, and in training gradients and moments, ask for once a step, in GB/s; without activations and keys.
     gbyte_per_s: f64,
-    /// Large matrix products on this device.
-    gemm_gflop_per_s: f64,
+    /// What bounds `gflop_per_s`.
+    limit_gflop_per_s: f64,
+    /// What reaches that bound: an instruction of the processor, or a library's products.
+    limit_by: String,
     /// `gflop_per_s` of it.
-    gemm_percent: f64,
+    limit_percent: f64,
+    /// Large matrix products of the engine, for comparison.
+    products_gflop_per_s: f64,
     /// Copies on this device, bytes read and written.
     copy_gbyte_per_s: f64,
     /// `gbyte_per_s` of it.
@@ -226,8 +230,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut figures = measure(&engine, options)?;
     figures.peak_bytes = peak();
     figures.planned_bytes = planned_bytes;
-    figures.gemm_gflop_per_s = limits.gflop_per_s;
-    figures.gemm_percent = 100.0 * figures.gflop_per_s / limits.gflop_per_s;
+    figures.limit_gflop_per_s = limits.gflop_per_s;
+    figures.limit_by = limits.by;
+    figures.limit_percent = 100.0 * figures.gflop_per_s / limits.gflop_per_s;
+    figures.products_gflop_per_s = limits.products_gflop_per_s;
     figures.copy_gbyte_per_s = limits.gbyte_per_s;
     figures.copy_percent = 100.0 * figures.gbyte_per_s / limits.gbyte_per_s;
     if options.json {
@@ -268,8 +274,10 @@ impl Figures {
                 / seconds
                 / 1e9,
             gbyte_per_s: bytes_per_weight * info.parameters as f64 / seconds / 1e9,
-            gemm_gflop_per_s: 0.0,
-            gemm_percent: 0.0,
+            limit_gflop_per_s: 0.0,
+            limit_by: String::new(),
+            limit_percent: 0.0,
+            products_gflop_per_s: 0.0,
             copy_gbyte_per_s: 0.0,
             copy_percent: 0.0,
             peak_bytes: None,
@@ -279,8 +287,8 @@ impl Figures {
 
     fn told(&self) -> String {
         let arithmetic = format!(
-            "{:.0}% of the {:.0} GFLOP/s of large matrix products here",
-            self.gemm_percent, self.gemm_gflop_per_s
+            "{:.0}% of the {:.0} that {} reaches",
+            self.limit_percent, self.limit_gflop_per_s, self.limit_by
         );
         let memory = format!(
             "{:.0}% of the {:.0} GB/s of copies here",
@@ -298,6 +306,7 @@ impl Figures {
              \x20 completion tokens  {:>9.1} /s\n\
              \x20 all tokens         {:>9.1} /s   each prompt once\n\
              \x20 arithmetic         {:>9.1} GFLOP/s, {arithmetic}\n\
+             \x20 large products     {:>9.1} GFLOP/s, the engine's own\n\
              \x20 weights moved      {:>9.1} GB/s, {memory}\n{peak}",
             self.what,
             self.model,
@@ -310,6 +319,7 @@ impl Figures {
             self.completion_tokens_per_s,
             self.all_tokens_per_s,
             self.gflop_per_s,
+            self.products_gflop_per_s,
             self.gbyte_per_s
         )
     }

@@ -1,5 +1,7 @@
 //! `rapid eval`: Pass@k of a model on a data set, judged by a verifier.
 
+mod settings;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,15 +9,18 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use datasets::passk::{Estimate, Interval, no_interval, percent};
 use datasets::{Dataset, Task};
 use serde::Serialize;
 use trainer::aside::Aside;
 use trainer::config::{self, MOST_SAMPLES, MOST_TOKENS};
 use trainer::data::{Asking, DataError, Prompt};
-use trainer::eval::{self, Evaluation, PassAt, Settings, Summary};
+use trainer::eval::{
+    self, Evaluation, PassAt, Settings, Summary, UnderWay, UnderWayError, Verdicts,
+};
 use trainer::policy::Policy;
-use trainer::reward::RewardClient;
-use trainer::rollout::{Drawing, Kept, RolloutError, Tally};
+use trainer::reward::{RewardClient, RewardError};
+use trainer::rollout::{Kept, RolloutError, Tally};
 use trainer::stderr::say;
 use trainer::stop::Stop;
 
@@ -24,16 +29,18 @@ use super::args::{
     open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
-use super::{Interrupted, Usage, count};
+use super::{Interrupted, Usage, carried, count};
 
 /// Evaluate Pass@k of a model on a data set, judged by a verifier
 ///
-/// Draws samples of each task, has them judged as they finish, and prints the unbiased Pass@k with its 95% interval over tasks.
+/// Draws samples of each task, has them judged as they finish, and prints the unbiased Pass@k with its 95% interval over tasks, and how many completions got each
+/// verdict. A run's checkpoint is asked as its run asked, unless an option says otherwise; stderr says which settings came from where. With --out, the completions
+/// are kept as they are drawn (FILE.drawn.jsonl), and the same command goes on where it was interrupted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rapid eval --model smollm2-135m-instruct --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700
-  rapid eval --model runs/a/checkpoints/best --dataset gsm8k --limit 200 -n 8 --k 1,8 --out samples.jsonl --verifier http://127.0.0.1:8700
+  rapid eval --model runs/a/checkpoints/best --dataset gsm8k --limit 200 --out samples.jsonl --verifier http://127.0.0.1:8700
   rapid eval --model m.gguf --dataset mbppplus --temperature 0 -n 1 --k 1 --json --verifier http://127.0.0.1:8700
 
 RAPID_VERIFIER_TOKEN is the verifier's token, where it asks for one.")]
@@ -52,14 +59,14 @@ pub(crate) struct Args {
     /// The k of each Pass@k, at most n [default: 1 and n]
     #[arg(long, value_name = "K", value_delimiter = ',', value_parser = up_to(MOST_SAMPLES))]
     k: Vec<usize>,
-    /// Sampling temperature; 0 is greedy
-    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = temperature, allow_negative_numbers = true)]
-    temperature: f32,
+    /// Sampling temperature; 0 is greedy [default: the checkpoint's, else 0.9]
+    #[arg(long, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
+    temperature: Option<f32>,
     #[command(flatten)]
     truncation: TruncationArgs,
-    /// Most tokens of a completion, the end token included
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = up_to(MOST_TOKENS))]
-    max_tokens: usize,
+    /// Most tokens of a completion, the end token included [default: the checkpoint's, else 512]
+    #[arg(long, value_name = "N", value_parser = up_to(MOST_TOKENS))]
+    max_tokens: Option<usize>,
     /// Where the samples go, one a line, with prompt, completion and verdict
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -112,7 +119,7 @@ impl Part {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut settings = settings(args)?;
+    let k = wanted(args)?;
     if let Some(out) = &args.out {
         apart("--dataset", Path::new(&args.dataset), out)?;
     }
@@ -121,19 +128,54 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let limit = args.limit.unwrap_or(usize::MAX);
     few_enough(tasks.len().min(limit), args.samples)?;
     // What can be wrong here is better known before the verifier is waited for.
-    let asking = asking(&args.prompt.of(&args.dataset), tasks)?;
-    settings.drawing.stop_strings = asking.stop_strings().to_vec();
-    model_path(&args.model)?;
-    let rewards = RewardClient::new(&args.verifier.settings())?;
-    let mut out = args.out.as_deref().map(create).transpose()?;
+    let model = model_path(&args.model)?;
+    let mut carried = carried::Settings::of(&model)?;
+    let mut asking = carried.asking(&args.prompt, &args.dataset, tasks)?;
+    let settings = settings::resolve(args, k, &mut carried, &asking);
+    carried.tell();
+    let rewards = RewardClient::new(&carried.verifier(args.verifier.settings())?)?;
+    let out = args.out.as_deref().map(create).transpose()?;
+    let mut under_way = args.out.as_deref().map(UnderWay::open).transpose()?;
+    if let Some(day) = under_way.as_ref().and_then(UnderWay::day) {
+        // What was drawn yesterday was drawn of yesterday's prompts.
+        asking = asking.on(day);
+    }
     let evaluation = super::block_on(async {
-        rewards.start(&args.dataset, &dataset).await?;
+        let started = rewards.start(&args.dataset, &dataset).await;
+        match (started, carried.source()) {
+            (
+                Err(error @ (RewardError::Policy { .. } | RewardError::Unsaid { .. })),
+                Some(source),
+            ) => {
+                return Err(anyhow::Error::new(error).context(format!(
+                    "{} names what the verdicts were that the model was trained on",
+                    source.display()
+                )));
+            }
+            (started, _) => started?,
+        };
         let engine: Arc<dyn Policy> = Arc::new(tokio::task::block_in_place(|| {
             open_model(&args.model, &args.device)
         })?);
         let mut tasks = args.split.tasks(dataset);
         tasks.truncate(limit);
         let prompts = tokio::task::block_in_place(|| asked(&asking, engine.as_ref(), tasks))?;
+        let mut kept = match &mut under_way {
+            Some(under_way) => {
+                let origin = tokio::task::block_in_place(|| {
+                    settings::origin(&model, &prompts, &settings, &args.device.dtype)
+                })?;
+                let kept = under_way.take_up(&origin, asking.day())?;
+                if under_way.drawn() > 0 {
+                    say(&format!(
+                        "going on with {} that were drawn before",
+                        count(under_way.drawn(), "completion")
+                    ));
+                }
+                kept
+            }
+            None => Kept::default(),
+        };
         let stop = Stop::on_ctrl_c();
         let bar = bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &Tally| {
@@ -144,27 +186,54 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             ));
         };
         let evaluation = eval::evaluate(
-            &engine,
-            &rewards,
-            &prompts,
-            &settings,
-            &mut Kept::default(),
-            &stop,
-            &mut watch,
+            &engine, &rewards, &prompts, &settings, &mut kept, &stop, &mut watch,
         )
         .await;
         bar.finish_and_clear();
         match evaluation {
+            Ok(evaluation) => Ok((evaluation, kept)),
             Err(RolloutError::Stopped) => Err(Interrupted.into()),
-            other => Ok(other?),
+            Err(error) => Err(error.into()),
         }
-    })?;
-    if let (Some(file), Some(path)) = (out.take(), &args.out) {
+    });
+    let (evaluation, kept) = match evaluation {
+        Ok(evaluation) => evaluation,
+        Err(error) => {
+            if let Some(under_way) = under_way {
+                // Those of another evaluation are none of this one.
+                let known = !error.is::<UnderWayError>();
+                stopped(under_way, known);
+            }
+            return Err(error);
+        }
+    };
+    if let (Some(file), Some(path)) = (out, &args.out) {
         write_samples(file, &evaluation)
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    super::print(&shown(args, &evaluation)?)?;
-    judged(&evaluation)
+    let judged = judged(&evaluation);
+    match under_way {
+        Some(under_way) if judged.is_ok() => under_way.finish(kept),
+        Some(under_way) => stopped(under_way, true),
+        None => {}
+    }
+    super::print(&shown(args, &settings, &asking, &evaluation)?)?;
+    if let Some(hint) = Verdicts::of(&evaluation.records).hint() {
+        say(&format!("warning: {hint}"));
+    }
+    judged
+}
+
+/// Says what an evaluation that ends early leaves, where the completions are its own.
+fn stopped(under_way: UnderWay, own: bool) {
+    let drawn = under_way.drawn();
+    if drawn > 0 && own {
+        say(&format!(
+            "{} kept; the same command goes on with them",
+            count(drawn, "completion")
+        ));
+    }
+    under_way.leave();
 }
 
 /// Refuses an evaluation of which nothing could be judged: it measured nothing.
@@ -195,25 +264,15 @@ fn each_once(given: &[usize], samples: usize) -> Vec<usize> {
     k
 }
 
-fn settings(args: &Args) -> anyhow::Result<Settings> {
+/// The k of each Pass@k, none of them beyond the samples of a task.
+fn wanted(args: &Args) -> Result<Vec<usize>, Usage> {
     let k = each_once(&args.k, args.samples);
-    if let Some(k) = k.iter().find(|k| **k > args.samples) {
-        return Err(Usage(format!(
+    match k.iter().find(|k| **k > args.samples) {
+        Some(k) => Err(Usage(format!(
             "Pass@{k} needs at least {k} samples a task; give -n {k} or leave {k} out of --k"
-        ))
-        .into());
+        ))),
+        None => Ok(k),
     }
-    Ok(Settings {
-        samples: args.samples,
-        k,
-        seed: args.seed,
-        drawing: Drawing {
-            sampling: args.truncation.at(args.temperature),
-            max_tokens: args.max_tokens,
-            stop_strings: Vec::new(),
-        },
-        any_form: true,
-    })
 }
 
 /// How tasks are asked, by a template that suits them.
@@ -274,39 +333,59 @@ struct Figures<'a> {
     split: Part,
     samples_per_task: usize,
     temperature: f32,
+    max_tokens: usize,
+    template: &'a str,
     seed: u64,
     #[serde(flatten)]
     summary: &'a Summary,
+    verdicts: Verdicts,
     inference_s: f64,
     verify_s: f64,
 }
 
-fn shown(args: &Args, evaluation: &Evaluation) -> anyhow::Result<String> {
-    let k = settings(args)?.k;
-    let summary = evaluation.summary(&k);
+fn shown(
+    args: &Args,
+    settings: &Settings,
+    asking: &Asking,
+    evaluation: &Evaluation,
+) -> anyhow::Result<String> {
+    let summary = evaluation.summary(&settings.k);
+    let verdicts = Verdicts::of(&evaluation.records);
+    let temperature = settings.drawing.sampling.temperature;
     if args.json {
         let figures = Figures {
             model: &args.model,
             dataset: &args.dataset,
             split: args.split,
             samples_per_task: args.samples,
-            temperature: args.temperature,
+            temperature,
+            max_tokens: settings.drawing.max_tokens,
+            template: asking.name(),
             seed: args.seed,
             summary: &summary,
+            verdicts,
             inference_s: evaluation.inference.as_secs_f64(),
             verify_s: evaluation.verify.as_secs_f64(),
         };
         return Ok(serde_json::to_string_pretty(&figures)? + "\n");
     }
     let head = format!(
-        "{} on {}, {}, {} each, temperature {}",
+        "{} on {}, {}, {} each, temperature {temperature}",
         args.model,
         args.dataset,
         count(summary.tasks, "task"),
         count(args.samples, "sample"),
-        args.temperature
     );
-    Ok(table(&head, &summary))
+    Ok(table(&head, &summary) + &counts(verdicts))
+}
+
+/// How many completions got each verdict; those that none got are left out.
+fn counts(verdicts: Verdicts) -> String {
+    let mut out = "\n".to_owned();
+    for (name, count) in verdicts.named().into_iter().filter(|(_, count)| *count > 0) {
+        let _ = writeln!(out, "  {name:<22} {count:>6}");
+    }
+    out
 }
 
 fn table(head: &str, summary: &Summary) -> String {
@@ -314,14 +393,18 @@ fn table(head: &str, summary: &Summary) -> String {
     let mut passes = |passes: &[PassAt], suffix: &str| {
         for pass in passes {
             let label = format!("Pass@{}{suffix}", pass.k);
-            let e = pass.estimate;
-            let _ = writeln!(
-                out,
-                "  {label:<22} {:>6.1}%   95% interval {:.1}% to {:.1}%",
-                100.0 * e.mean,
-                100.0 * e.low,
-                100.0 * e.high
-            );
+            let Estimate {
+                mean,
+                interval,
+                tasks,
+            } = pass.estimate;
+            let spread = match interval {
+                Some(Interval { low, high }) => {
+                    format!("95% interval {} to {}", percent(low), percent(high))
+                }
+                None => no_interval(tasks),
+            };
+            let _ = writeln!(out, "  {label:<22} {:>7}   {spread}", percent(mean));
         }
     };
     passes(&summary.pass, "");
@@ -333,9 +416,9 @@ fn table(head: &str, summary: &Summary) -> String {
     );
     let _ = writeln!(
         out,
-        "  {:<22} {:>6.1}%",
+        "  {:<22} {:>7}",
         "cut off at the limit",
-        100.0 * summary.truncated
+        percent(summary.truncated)
     );
     if summary.masked > 0 {
         let _ = writeln!(
@@ -352,7 +435,6 @@ mod tests {
     use super::*;
     use std::time::Duration;
     use trainer::eval::Record;
-    use trainer::passk::Estimate;
 
     #[test]
     fn an_evaluation_of_which_nothing_was_judged_is_an_error_with_its_reason() {
@@ -392,8 +474,7 @@ mod tests {
             k,
             estimate: Estimate {
                 mean,
-                low,
-                high,
+                interval: Some(Interval { low, high }),
                 tasks: 48,
             },
         };
@@ -413,5 +494,33 @@ mod tests {
             "m.gguf on starter-math, 48 tasks, 8 samples each, temperature 0.9",
             &summary
         ));
+    }
+
+    #[test]
+    fn below_twenty_tasks_the_table_has_no_interval() {
+        let pass = PassAt {
+            k: 1,
+            estimate: Estimate {
+                mean: 0.75,
+                interval: None,
+                tasks: 1,
+            },
+        };
+        let summary = Summary {
+            tasks: 1,
+            samples: 8,
+            masked: 0,
+            pass: vec![pass],
+            any_form: Vec::new(),
+            mean_tokens: 6.0,
+            truncated: 0.0,
+        };
+        let table = table("m.gguf on mine", &summary);
+        assert!(
+            table.contains(
+                "Pass@1                   75.0%   no interval: 1 task, and it takes 20\n"
+            ),
+            "{table}"
+        );
     }
 }

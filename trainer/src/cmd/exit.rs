@@ -7,6 +7,7 @@ use datasets::DatasetError;
 use datasets::fetch::FetchError;
 use trainer::config::ConfigError;
 use trainer::data::DataError;
+use trainer::eval::UnderWayError;
 use trainer::report::RunError;
 use trainer::reward::RewardError;
 use trainer::run::{TooLarge, TrainError};
@@ -33,11 +34,18 @@ fn is_typed(error: &(dyn Error + 'static)) -> bool {
         || error.is::<ConfigError>()
         || error.is::<TooLarge>()
         || error.downcast_ref::<TrainError>().is_some_and(train)
+        || matches!(
+            error.downcast_ref::<UnderWayError>(),
+            Some(UnderWayError::Other { .. })
+        )
         || error.downcast_ref::<DataError>().is_some_and(data)
         || error.downcast_ref::<RewardError>().is_some_and(reward)
         || dataset.is_some_and(DatasetError::is_misnamed)
         || fetched.is_some_and(FetchError::is_misnamed)
-        || matches!(error.downcast_ref::<RunError>(), Some(RunError::NotARun(_)))
+        || matches!(
+            error.downcast_ref::<RunError>(),
+            Some(RunError::NotARun(_) | RunError::Twice { .. })
+        )
 }
 
 fn train(error: &TrainError) -> bool {
@@ -45,6 +53,7 @@ fn train(error: &TrainError) -> bool {
         TrainError::Config(_)
         | TrainError::TooLarge(_)
         | TrainError::Fixed(_)
+        | TrainError::Shorter { .. }
         | TrainError::Exists(_)
         | TrainError::NoFolder(_)
         | TrainError::Occupied { .. }
@@ -100,11 +109,14 @@ mod tests {
     #[test]
     fn another_command_line_is_the_remedy_for_what_is_not_there_or_cannot_be_used() {
         let nowhere = Path::new("nowhere");
-        let errors: [anyhow::Error; 10] = [
+        let errors: [anyhow::Error; 11] = [
             Usage("--out".to_owned()).into(),
             config::load("nowhere", &[]).unwrap_err().into(),
             run::resume_config(nowhere, &[]).unwrap_err().into(),
             RunData::read(nowhere).unwrap_err().into(),
+            RunData::read_all(&[nowhere.to_owned(), nowhere.to_owned()])
+                .unwrap_err()
+                .into(),
             datasets::open("nowhere", None).unwrap_err().into(),
             datasets::open("nowhere.jsonl", None).unwrap_err().into(),
             TrainError::from(DataError::Template("nowhere".to_owned())).into(),

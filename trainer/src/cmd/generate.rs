@@ -11,24 +11,26 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::ArgGroup;
 use datasets::Task;
-use engine::text::today;
+use engine::text::{Date, today};
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest};
 use serde::{Deserialize, Serialize};
 use trainer::aside::Aside;
-use trainer::config::{self, MOST_SAMPLES, MOST_TOKENS};
+use trainer::config::{MOST_SAMPLES, MOST_TOKENS};
 use trainer::data::Asking;
 use trainer::seed;
 use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
-    DeviceArgs, TruncationArgs, apart, few_enough, model_path, open_dataset, open_model, positive,
-    temperature, up_to,
+    DeviceArgs, PromptArgs, TruncationArgs, apart, few_enough, model_path, open_dataset,
+    open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
-use super::eval::{Part, asked, asking, create};
-use super::{Interrupted, Usage, count};
+use super::eval::{Part, asked, create};
+use super::{Interrupted, Usage, carried, count};
 
+/// Most tokens of a completion where nothing says otherwise.
+const MAX_TOKENS: usize = 256;
 /// How often a request to end is looked for.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -57,14 +59,9 @@ pub(crate) struct Args {
     /// Which part of the data set
     #[arg(long, value_enum, default_value_t = Part::Train, requires = "dataset")]
     split: Part,
-    /// Prompt template of the tasks: the data set's own (auto), a built-in one's name, or a file
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "auto",
-        requires = "dataset"
-    )]
-    template: String,
+    /// Prompt template of the tasks: the data set's own (auto), a built-in one's name, or a file [default: the checkpoint's, else auto]
+    #[arg(long, value_name = "NAME", requires = "dataset")]
+    template: Option<String>,
     /// Put the tasks' prompts into the model's chat template, as the user's message
     #[arg(long, requires = "dataset")]
     chat: bool,
@@ -77,9 +74,9 @@ pub(crate) struct Args {
     /// Where the completions go; written aside and renamed at the end
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Most tokens of a completion, the end token included
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = up_to(MOST_TOKENS))]
-    max_tokens: usize,
+    /// Most tokens of a completion, the end token included [default: of a data set's tasks the checkpoint's, else 256]
+    #[arg(long, value_name = "N", value_parser = up_to(MOST_TOKENS))]
+    max_tokens: Option<usize>,
     /// 0 takes the likeliest token each time
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature, allow_negative_numbers = true)]
     temperature: f32,
@@ -144,16 +141,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(dataset) = &args.dataset {
         apart("--dataset", Path::new(dataset), &args.out)?;
     }
-    let source = Source::read(args)?;
+    let mut carried = match model_path(&args.model) {
+        Ok(model) => carried::Settings::of(&model)?,
+        // What is wrong with the input is told first.
+        Err(_) => carried::Settings::default(),
+    };
+    let source = Source::read(args, &mut carried)?;
     few_enough(source.len(), args.samples)?;
     model_path(&args.model)?;
+    carried.tell();
     // A folder that cannot be written to is better known before the model has worked. Nothing is left in it while the model is opened.
     drop(create(&args.out)?);
     let engine = open_model(&args.model, &args.device)?;
+    let max_tokens = source.max_tokens;
     let (prompts, stop_strings) = source.asked(&engine, args)?;
     let requests: Vec<_> = prompts
         .iter()
-        .map(|prompt| request(&engine, prompt, &stop_strings, args))
+        .map(|prompt| request(&engine, prompt, &stop_strings, max_tokens, args))
         .collect();
     let written = super::block_on(async {
         let stop = Stop::on_ctrl_c();
@@ -220,6 +224,7 @@ fn request(
     engine: &Engine,
     prompt: &Asked,
     stop_strings: &[String],
+    max_tokens: usize,
     args: &Args,
 ) -> GenerateRequest {
     GenerateRequest {
@@ -228,56 +233,69 @@ fn request(
             .collect(),
         prompt: Arc::clone(&prompt.tokens),
         sampling: args.truncation.at(args.temperature),
-        max_tokens: args.max_tokens,
+        max_tokens,
         stop_tokens: engine.stop_tokens(),
         stop_strings: stop_strings.to_vec(),
     }
 }
 
+/// What is completed, and how far.
+struct Source<'a> {
+    from: Origin<'a>,
+    /// Most tokens of a completion.
+    max_tokens: usize,
+}
+
 /// Where prompts come from.
-enum Source<'a> {
-    /// Lines with their numbers, from 1.
-    File(&'a Path, Vec<(usize, PromptLine)>),
+enum Origin<'a> {
+    /// Lines with their numbers, from 1, and the day that a chat template writes.
+    File(&'a Path, Vec<(usize, PromptLine)>, Date),
     Tasks(Asking, Vec<Task>),
 }
 
 impl<'a> Source<'a> {
-    fn read(args: &'a Args) -> anyhow::Result<Self> {
+    /// A model's own settings hold for tasks; a prompt is completed as it stands.
+    fn read(args: &'a Args, carried: &mut carried::Settings) -> anyhow::Result<Self> {
         let limit = args.limit.unwrap_or(usize::MAX);
         if let Some(name) = &args.dataset {
             let dataset = open_dataset(name, args.data_dir.as_deref())?;
             let mut tasks = args.split.tasks(dataset);
             tasks.truncate(limit);
-            let data = config::Data {
-                dataset: name.clone(),
-                template: args.template.clone(),
-                chat: args.chat,
-                stop: (!args.stop.is_empty()).then(|| args.stop.clone()),
-                ..config::Data::default()
-            };
-            return Ok(Source::Tasks(asking(&data, &tasks)?, tasks));
+            let prompt = PromptArgs::new(args.template.clone(), args.chat, args.stop.clone());
+            let asking = carried.asking(&prompt, name, &tasks)?;
+            return Ok(Source {
+                from: Origin::Tasks(asking, tasks),
+                max_tokens: carried.max_tokens(args.max_tokens, MAX_TOKENS),
+            });
         }
         // clap has made sure that one of the two is there.
         let path = args.prompts.as_deref().unwrap_or(Path::new(""));
         let mut lines = read(path)?;
         lines.truncate(limit);
-        Ok(Source::File(path, lines))
+        let day = match lines.iter().any(|(_, line)| line.messages.is_some()) {
+            true => carried.day(),
+            false => today(),
+        };
+        Ok(Source {
+            from: Origin::File(path, lines, day),
+            max_tokens: args.max_tokens.unwrap_or(MAX_TOKENS),
+        })
     }
 
     /// Number of prompts.
     fn len(&self) -> usize {
-        match self {
-            Source::File(_, lines) => lines.len(),
-            Source::Tasks(_, tasks) => tasks.len(),
+        match &self.from {
+            Origin::File(_, lines, _) => lines.len(),
+            Origin::Tasks(_, tasks) => tasks.len(),
         }
     }
 
     /// The prompts, and the texts that end a completion.
     fn asked(self, engine: &Engine, args: &Args) -> anyhow::Result<(Vec<Asked>, Vec<String>)> {
-        match self {
-            Source::File(path, lines) => {
+        match self.from {
+            Origin::File(path, lines, day) => {
                 let prompts = lines.into_iter().map(|(number, line)| {
-                    let tokens = tokens(engine, &line)
+                    let tokens = tokens(engine, &line, day)
                         .with_context(|| format!("{}, line {number}", path.display()))?;
                     Ok(Asked {
                         id: line.id,
@@ -287,7 +305,7 @@ impl<'a> Source<'a> {
                 let prompts = prompts.collect::<anyhow::Result<_>>()?;
                 Ok((prompts, args.stop.clone()))
             }
-            Source::Tasks(asking, tasks) => {
+            Origin::Tasks(asking, tasks) => {
                 let prompts = asked(&asking, engine, tasks)?.into_iter();
                 let prompts = prompts.map(|prompt| Asked {
                     id: prompt.task.id.clone().into(),
@@ -299,7 +317,7 @@ impl<'a> Source<'a> {
     }
 }
 
-fn tokens(engine: &Engine, line: &PromptLine) -> anyhow::Result<Vec<u32>> {
+fn tokens(engine: &Engine, line: &PromptLine, day: Date) -> anyhow::Result<Vec<u32>> {
     let tokens = match (&line.prompt, &line.messages) {
         (Some(prompt), None) => engine.encode(prompt, true)?,
         (None, Some(messages)) => {
@@ -307,7 +325,7 @@ fn tokens(engine: &Engine, line: &PromptLine) -> anyhow::Result<Vec<u32>> {
                 .iter()
                 .map(|m| (m.role.clone(), m.content.clone()))
                 .collect();
-            let mut tokens = engine.encode(&engine.chat_prompt(&messages, today())?, true)?;
+            let mut tokens = engine.encode(&engine.chat_prompt(&messages, day)?, true)?;
             // Some chat templates write the BOS token that the tokenizer adds too.
             if tokens.len() > 1 && tokens[0] == tokens[1] {
                 let added = engine.encode("", true)?;

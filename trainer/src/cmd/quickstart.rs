@@ -80,7 +80,8 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     }
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("{} cannot be made", folder.display()))?;
-    let verifier = VerifierProcess::start(&program, &folder.join("verifier.log")).await?;
+    let log = folder.join("verifier.log");
+    let verifier = VerifierProcess::start(&program, &log, &config.verifier).await?;
     say(&format!("the verifier listens on {}", verifier.url()));
     config.verifier.url = Some(verifier.url().to_owned());
 
@@ -183,16 +184,16 @@ fn told(comparison: &Comparison, updates: usize, folder: &Path, page: &Path) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use trainer::passk::Estimate;
+    use datasets::passk::{Estimate, Interval};
     use trainer::report::table::Row;
+
+    use super::*;
 
     #[test]
     fn the_outcome_is_a_small_table_with_its_report_and_what_comes_next() {
         let estimate = |mean, low, high| Estimate {
             mean,
-            low,
-            high,
+            interval: Some(Interval { low, high }),
             tasks: 48,
         };
         let row = |label: &str, before, after, gain| Row {

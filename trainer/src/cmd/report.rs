@@ -6,7 +6,8 @@ use trainer::report::{self, RunData};
 
 /// Make a page with the figures, curves and samples of one run, or of several side by side
 ///
-/// Writes report.html, which needs nothing from any network, and the numbers behind it as CSV; prints the page's path.
+/// Writes report.html, which needs nothing from any network, and the numbers behind it as CSV; prints the page's path. Of several runs, the page also
+/// says what differs in their configurations and, where they were evaluated on the same tasks, by how much the first is better or worse than each other.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -19,7 +19,8 @@ use super::count;
 /// Train a model by reinforcement learning on a verifier's rewards
 ///
 /// The recipe says what is trained on which tasks with which algorithm. Everything that the run makes is kept in its folder: the resolved
-/// configuration, metrics, samples, evaluations, checkpoints. A run that was interrupted or killed goes on with --resume, to the bit.
+/// configuration, metrics, samples, evaluations, checkpoints. A run that was interrupted or killed goes on with --resume, to the bit;
+/// one that has finished goes on where --set makes it longer.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("start").required(true).args(["recipe", "resume"]))]
 #[command(after_help = "\
@@ -29,6 +30,7 @@ Examples:
   rapid train --recipe my.toml --set optimiser.lr=5e-6 --set run.updates=100 --out runs/mine
   rapid train --recipe paper/qwen2.5-0.5b-mbppplus-rapid-h4 --dry-run > my.toml
   rapid train --resume runs/mine
+  rapid train --resume runs/mine --set run.updates=200
 
 Built-in recipes: quickstart, smollm2-gsm8k, smollm2-mbppplus and smollm2-sft; and for the rows of the paper's tables \
 paper/qwen2.5-0.5b-DATASET-ALGORITHM, DATASET one of mbppplus, math, minif2f and ALGORITHM one of sft, grpo, pg, dapo, rapid-h2, \
@@ -151,12 +153,14 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
         None => dataset.train.len(),
     };
     let eval = dataset.eval.len();
+    let mut evaluated = eval;
     let model = match run::locate_model(&config.model) {
         Err(TrainError::NoModel(_)) => None,
         Err(error) => return Err(error.into()),
         Ok(path) => {
             let model = Unloaded::open(&path)?;
             let prompts = Prompts::new(config, dataset, &model)?;
+            evaluated = prompts.eval.len();
             Some(Taken::new(config, &model.config, &prompts)?)
         }
     };
@@ -168,8 +172,12 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
     if let Ok(Some(large)) = room {
         say(&format!("warning: {large}"));
     }
-    for idle in config.idle() {
-        say(&format!("warning: {idle}"));
+    for warning in config
+        .idle()
+        .into_iter()
+        .chain(run::few_held_out(config, evaluated))
+    {
+        say(&format!("warning: {warning}"));
     }
     let plan = Plan::new(config, things, eval, model);
     super::print(&planned(config, &plan))?;

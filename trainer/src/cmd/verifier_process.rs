@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use trainer::config;
 
 const NAME: &str = "rapid-verifier";
 /// It listens before it prepares its graders, so this is generous.
@@ -37,14 +38,23 @@ impl VerifierProcess {
     }
 
     /// Starts it on a free port of this machine; what it says goes to `log`.
-    /// It judges mathematics alone: preparing the sandbox for programs would take a gigabyte and minutes of the processors that training needs.
-    pub(crate) async fn start(program: &Path, log: &Path) -> anyhow::Result<Self> {
+    /// It judges as the recipe expects, and mathematics alone: preparing the sandbox for programs would take a gigabyte and minutes of the processors that training needs.
+    pub(crate) async fn start(
+        program: &Path,
+        log: &Path,
+        recipe: &config::Verifier,
+    ) -> anyhow::Result<Self> {
         let errors =
             File::create(log).with_context(|| format!("{} cannot be written", log.display()))?;
         let mut command = Command::new(program);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
             .args(["--set", "code.sandbox=none"])
+            .args(expected("--math-policy", recipe.math_policy.as_ref()))
+            .args(expected(
+                "--math-extraction",
+                recipe.math_extraction.as_ref(),
+            ))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
@@ -86,6 +96,11 @@ impl VerifierProcess {
     }
 }
 
+/// The option, where the recipe names its value.
+fn expected(flag: &str, value: Option<&String>) -> Vec<String> {
+    value.map_or_else(Vec::new, |value| vec![flag.to_owned(), value.clone()])
+}
+
 /// The last line of a log, for an error.
 fn last_words(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
@@ -98,6 +113,10 @@ fn last_words(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    async fn start(program: &Path, log: &Path) -> anyhow::Result<VerifierProcess> {
+        VerifierProcess::start(program, log, &config::Verifier::default()).await
+    }
 
     #[cfg(unix)]
     fn script(folder: &Path, text: &str) -> PathBuf {
@@ -116,10 +135,29 @@ mod tests {
             folder.path(),
             "echo listening on http://127.0.0.1:4711; exec sleep 60",
         );
-        let process = VerifierProcess::start(&program, &folder.path().join("log"))
+        let process = start(&program, &folder.path().join("log")).await.unwrap();
+        assert_eq!(process.url(), "http://127.0.0.1:4711");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn it_is_started_with_what_the_recipe_expects() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, asked) = (folder.path().join("log"), folder.path().join("asked"));
+        let text = format!(
+            "echo \"$@\" > {}; echo listening on http://127.0.0.1:4711; exec sleep 60",
+            asked.display()
+        );
+        let program = script(folder.path(), &text);
+        let recipe = config::load("quickstart", &[]).unwrap().verifier;
+        let _process = VerifierProcess::start(&program, &log, &recipe)
             .await
             .unwrap();
-        assert_eq!(process.url(), "http://127.0.0.1:4711");
+        let asked = std::fs::read_to_string(asked).unwrap();
+        assert!(
+            asked.ends_with(" --math-policy standard --math-extraction boxed\n"),
+            "{asked}"
+        );
     }
 
     #[cfg(unix)]
@@ -132,9 +170,7 @@ mod tests {
             ended.display()
         );
         let program = script(folder.path(), &text);
-        let mut process = VerifierProcess::start(&program, &folder.path().join("log"))
-            .await
-            .unwrap();
+        let mut process = start(&program, &folder.path().join("log")).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!ended.exists());
         // What the system does to our end of the pipe when we end in whatever way.
@@ -148,7 +184,7 @@ mod tests {
     async fn one_that_ends_at_once_is_quoted() {
         let folder = tempfile::tempdir().unwrap();
         let program = script(folder.path(), "echo the port is taken >&2; exit 1");
-        let Err(error) = VerifierProcess::start(&program, &folder.path().join("log")).await else {
+        let Err(error) = start(&program, &folder.path().join("log")).await else {
             panic!("a verifier that does not listen was taken for one that does");
         };
         assert!(error.to_string().contains("the port is taken"), "{error}");

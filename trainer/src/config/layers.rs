@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::keys::{self, Kind};
 use super::{
     Baseline, BehaviourLogprob, Config, ConfigError, Factor, LengthNorm, LrSchedule, Preset,
-    models, presets, ranges, recipes, validate,
+    Verifier, models, presets, ranges, recipes, validate,
 };
 
 /// The environment variable that holds the verifier's address, where neither the recipe nor the command line has one.
@@ -127,6 +127,15 @@ fn resolve(mut table: Table) -> Result<Config, ConfigError> {
     {
         let names = &BehaviourLogprob::NAMES;
         return Err(no_such("sampling.behaviour_logprob", name, names));
+    }
+    for (key, names) in Verifier::EXPECTATIONS {
+        if let Some(name) = section(&mut table, "verifier")
+            .and_then(|verifier| verifier.get(key))
+            .and_then(Value::as_str)
+            && !names.contains(&name)
+        {
+            return Err(no_such(&format!("verifier.{key}"), name, names));
+        }
     }
     let preset =
         section(&mut table, "algorithm").map_or(Ok(Preset::default()), resolve_algorithm)?;

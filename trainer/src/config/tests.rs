@@ -28,6 +28,42 @@ fn every_built_in_recipe_resolves() {
 }
 
 #[test]
+fn every_built_in_recipe_on_mathematics_names_the_verdicts_that_it_expects() {
+    for (name, _) in BUILT_IN {
+        let config = load(name, &[]).unwrap();
+        let found = (
+            config.verifier.math_policy.as_deref(),
+            config.verifier.math_extraction.as_deref(),
+        );
+        let dataset = config.data.dataset.as_str();
+        let expected = if ["math", "gsm8k", "starter-math"].contains(&dataset) {
+            (Some("standard"), Some("boxed"))
+        } else {
+            (None, None)
+        };
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_setting_of_the_verifier_that_no_verifier_has_is_refused_with_those_that_there_are() {
+    for (set_to, says) in [
+        ("verifier.math_policy=standart", "strict, standard, lenient"),
+        ("verifier.math_extraction=last", "boxed, any"),
+        ("verifier.code_extraction=last", "program, last-block"),
+    ] {
+        let said = refusal(set(&[set_to]));
+        assert!(said.contains(says), "{said}");
+    }
+    let config = set(&["verifier.code_extraction=last-block"]).unwrap();
+    assert!(
+        config
+            .to_toml()
+            .contains("code_extraction = \"last-block\"")
+    );
+}
+
+#[test]
 fn every_file_of_the_recipes_folder_is_built_in() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes");
     let mut files = BTreeSet::new();
@@ -172,6 +208,9 @@ fn the_table_of_keys_is_that_of_the_types() {
         "eval.max_tokens=1",
         "eval.limit=1",
         "verifier.url=u",
+        "verifier.math_policy=strict",
+        "verifier.math_extraction=any",
+        "verifier.code_extraction=program",
         "engine.threads=1",
         "engine.kv_tokens=1",
         "engine.pack_tokens=1",

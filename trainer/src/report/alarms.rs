@@ -6,8 +6,8 @@ use super::escape::html;
 use super::run_data::RunData;
 use crate::run::alarms::{AlarmRecord, State};
 
-/// The section of one run; nothing where nothing rang.
-pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
+/// The section of one run, `name` being what its heading says of whose it is, as HTML; nothing where nothing rang.
+pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
     let raised: Vec<&AlarmRecord> = run
         .alarms
         .iter()
@@ -16,11 +16,6 @@ pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
     if raised.is_empty() {
         return;
     }
-    let name = if named {
-        format!(": {}", html(&run.name))
-    } else {
-        String::new()
-    };
     let _ = writeln!(
         out,
         "<h2>Alarms{name}</h2><p>Signs of reward hacking or collapse in the numbers. What they mean is for a person to judge.</p>\n<ul class=\"alarms\">"

@@ -1,5 +1,7 @@
 //! Axes with round numbers, and how values are written.
 
+use datasets::passk::percent;
+
 /// How values are written on the axis and in the tooltips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
@@ -31,6 +33,10 @@ impl Axis {
             });
         if low > high {
             (low, high) = (0.0, 1.0);
+        }
+        // A constant is shown against zero, since it has no span of its own.
+        if !tight && high - low <= 1e-6 * high.abs().max(low.abs()) {
+            (low, high) = (low.min(0.0), high.max(0.0));
         }
         // Most of these quantities mean something against zero: keep it in view where it is near.
         if !tight && low > 0.0 && low < 0.6 * high {
@@ -99,8 +105,12 @@ pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
         value
     };
     let decimals = (-step.log10().floor()).max(0.0) as usize;
-    let text = if value != 0.0 && (value.abs() >= 1e5 || decimals > 4) {
-        format!("{value:.0e}").replace('-', "\u{2212}")
+    let text = if value == 0.0 && decimals > 4 {
+        "0".to_owned()
+    } else if value != 0.0 && (value.abs() >= 1e5 || decimals > 4) {
+        // As many digits as tell neighbouring ticks apart.
+        let digits = (value.abs().log10().floor() - step.log10().floor()).max(0.0) as usize;
+        format!("{value:.digits$e}").replace('-', "\u{2212}")
     } else {
         format!("{value:.decimals$}").replace('-', "\u{2212}")
     };
@@ -114,7 +124,7 @@ pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
 /// A value as a reader wants it in a sentence.
 pub(crate) fn format_value(value: f64, unit: Unit) -> String {
     let text = match unit {
-        Unit::Share => format!("{:.1}%", value * 100.0),
+        Unit::Share => percent(value),
         Unit::Seconds if value >= 7200.0 => format!("{:.1} h", value / 3600.0),
         Unit::Seconds if value >= 120.0 => {
             let whole = value.round() as u64;
@@ -143,6 +153,28 @@ mod tests {
             .map(|t| format_tick(t, axis.step, Unit::Share))
             .collect();
         assert_eq!(ticks, ["0%", "50%", "100%"]);
+    }
+
+    fn labels(values: &[f64]) -> Vec<String> {
+        let axis = Axis::over(values.iter().copied(), 4, false);
+        axis.ticks()
+            .map(|tick| format_tick(tick, axis.step, Unit::Number))
+            .collect()
+    }
+
+    #[test]
+    fn a_constant_has_an_axis_that_can_be_read() {
+        assert_eq!(labels(&[1.5, 1.5]), ["0.0", "0.5", "1.0", "1.5"]);
+        assert_eq!(
+            labels(&[-123_456.0]),
+            ["\u{2212}1.5e5", "\u{2212}1.0e5", "\u{2212}50000", "0"]
+        );
+        assert_eq!(labels(&[0.0]).first().map(String::as_str), Some("0.0"));
+    }
+
+    #[test]
+    fn small_ticks_are_told_apart_and_zero_is_short() {
+        assert_eq!(labels(&[3e-9, 1e-7]), ["0", "5e\u{2212}8", "1.0e\u{2212}7"]);
     }
 
     #[test]

@@ -113,9 +113,16 @@ impl Chart {
             HEIGHT - BOTTOM
         );
         for (i, series) in self.series.iter().enumerate() {
-            let _ = write!(out, "<g class=\"s{}\">", i % COLOURS);
+            let _ = write!(
+                out,
+                "<g class=\"s{} d{}\">",
+                i % COLOURS,
+                i / COLOURS % DASHES
+            );
+            // Side by side, where lines share an x.
+            let aside = (i as f64 - (self.series.len() - 1) as f64 / 2.0).clamp(-3.0, 3.0) * 3.0;
             for &(x, low, high) in &series.intervals {
-                let x = x_at(x);
+                let x = x_at(x) + aside;
                 let _ = write!(
                     out,
                     "<line class=\"interval\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
@@ -151,14 +158,22 @@ impl Chart {
     }
 }
 
-/// Colours in the style sheet; a further series starts again with the first.
+/// Colours in the style sheet; a further series starts again with the first, with another dash.
 pub(super) const COLOURS: usize = 6;
+/// Dashes in the style sheet.
+const DASHES: usize = 3;
 
 /// The names of series or parts, in their colours.
 pub(super) fn legend<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut out = String::from("<ul class=\"legend\">");
     for (i, name) in names.enumerate() {
-        let _ = write!(out, "<li class=\"k{}\">{}</li>", i % COLOURS, html(name));
+        let _ = write!(
+            out,
+            "<li class=\"k{} d{}\">{}</li>",
+            i % COLOURS,
+            i / COLOURS % DASHES,
+            html(name)
+        );
     }
     out.push_str("</ul>");
     out

@@ -1,9 +1,10 @@
 //! Which quantities of a run are drawn, and how they are called.
 
+use datasets::passk::MIN_TASKS;
+
 use super::axis::Unit;
 use super::chart::{Chart, Series};
 use super::run_data::RunData;
-use super::stack::Stack;
 use super::table::Comparison;
 use crate::run::record::StepRecord;
 
@@ -136,13 +137,15 @@ const QUANTITIES: &[Quantity] = &[
 ];
 
 /// Pass@1 of the evaluations first, then one chart a quantity that a run has, with a line a run.
-pub(super) fn charts(runs: &[RunData]) -> Vec<Chart> {
-    let mut charts = vec![evaluations(runs)];
+/// The titles are the runs', for the legends.
+pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
+    let mut charts = vec![evaluations(titles, runs)];
     charts.extend(QUANTITIES.iter().filter_map(|quantity| {
         let series: Vec<Series> = runs
             .iter()
-            .map(|run| Series {
-                name: run.name.clone(),
+            .zip(titles)
+            .map(|(run, title)| Series {
+                name: title.clone(),
                 points: run
                     .steps
                     .iter()
@@ -164,10 +167,11 @@ pub(super) fn charts(runs: &[RunData]) -> Vec<Chart> {
 }
 
 /// The evaluations during training; where there were none, those before and after it.
-fn evaluations(runs: &[RunData]) -> Chart {
-    let series = runs
+fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
+    let series: Vec<Series> = runs
         .iter()
-        .map(|run| {
+        .zip(titles)
+        .map(|(run, title)| {
             let mut estimates: Vec<_> = run
                 .evals
                 .iter()
@@ -181,14 +185,17 @@ fn evaluations(runs: &[RunData]) -> Chart {
                 estimates = vec![(0.0, row.before), (last as f64, row.after)];
             }
             Series {
-                name: run.name.clone(),
+                name: title.clone(),
                 points: estimates
                     .iter()
                     .map(|(step, estimate)| (*step, estimate.mean))
                     .collect(),
                 intervals: estimates
                     .iter()
-                    .map(|(step, estimate)| (*step, estimate.low, estimate.high))
+                    .filter_map(|(step, estimate)| {
+                        let interval = estimate.interval?;
+                        Some((*step, interval.low, interval.high))
+                    })
                     .collect(),
             }
         })
@@ -199,41 +206,17 @@ fn evaluations(runs: &[RunData]) -> Chart {
     } else {
         "Pass@1 of the evaluations"
     };
+    let few = |series: &Series| series.intervals.len() < series.points.len();
+    let note = if series.iter().any(few) {
+        format!("with its 95% interval over tasks, where there are {MIN_TASKS} or more")
+    } else {
+        "with its 95% interval over tasks".to_owned()
+    };
     Chart {
         title: title.into(),
-        note: "with its 95% interval over tasks".into(),
+        note,
         unit: Unit::Share,
         series,
         marks: true,
     }
-}
-
-/// Seconds of each phase over the whole run, a bar a run.
-pub(super) fn seconds(runs: &[RunData]) -> Option<Stack> {
-    let bars: Vec<(String, Vec<f64>)> = runs
-        .iter()
-        .filter(|run| !run.timings.is_empty())
-        .map(|run| {
-            let mut totals = vec![0.0; 5];
-            for step in &run.timings {
-                let parts = [
-                    step.inference,
-                    step.verify,
-                    step.forward,
-                    step.backward,
-                    step.optimiser,
-                ];
-                for (total, part) in totals.iter_mut().zip(parts) {
-                    *total += part;
-                }
-            }
-            (run.name.clone(), totals)
-        })
-        .collect();
-    (!bars.is_empty()).then(|| Stack {
-        title: "Where the time went".into(),
-        note: "all updates together; judging runs beside inference, so only the wait for the last verdicts counts".into(),
-        parts: ["inference", "verify", "forward", "backward", "optimiser"].map(String::from).to_vec(),
-        bars,
-    })
 }

@@ -1,8 +1,10 @@
 //! `report.html`, and CSV beside it, for one run or several side by side.
 //!
 //! ```text
-//! run_data ──▶ table, curves ──▶ chart, stack ──▶ page
-//!        └───▶ samples, alarms ───────────────────┘
+//! run_data ──▶ table ──▶ outcome ────────────────────┐
+//!        ├───▶ settings ──▶ heading, versus ─────────┤
+//!        ├───▶ curves, time ──▶ chart, stack ────────┼─▶ page
+//!        └───▶ samples, alarms ──────────────────────┘
 //! ```
 //!
 //! The page needs nothing from elsewhere; what a model wrote stands in it as text only ([`escape`]).
@@ -11,11 +13,17 @@ mod alarms;
 pub(crate) mod axis;
 pub(crate) mod chart;
 mod curves;
+mod heading;
+mod marks;
+mod outcome;
 mod page;
 pub mod run_data;
 mod samples;
+mod settings;
 mod stack;
 pub mod table;
+mod time;
+mod versus;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -50,8 +58,8 @@ impl WriteError {
     }
 }
 
-/// Writes `report.html`, `report-before-after.csv` and `report-metrics.csv` into a folder, which is made where there is none;
-/// returns the page's path.
+/// Writes `report.html`, `report-before-after.csv` and `report-metrics.csv`, and of several runs `report-differences.csv`, into a folder, which is made
+/// where there is none; returns the page's path.
 ///
 /// # Errors
 /// [`WriteError`]; each file is either written whole or left as it was.
@@ -60,10 +68,13 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
         .iter()
         .filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?)))
         .collect();
-    let tables = [
+    let mut tables = vec![
         ("report-before-after.csv", table::csv_table(&compared)),
         ("report-metrics.csv", metrics_csv(runs)),
     ];
+    if runs.len() > 1 {
+        tables.insert(1, ("report-differences.csv", versus::csv_table(runs)));
+    }
     std::fs::create_dir_all(folder).map_err(|source| WriteError {
         path: folder.to_owned(),
         source,
@@ -72,10 +83,8 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
         replace(&folder.join(name), text)?;
     }
     let page = folder.join("report.html");
-    replace(
-        &page,
-        &page::render(runs, &tables.each_ref().map(|(name, _)| *name)),
-    )?;
+    let files: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
+    replace(&page, &page::render(runs, &files))?;
     Ok(page)
 }
 

@@ -32,6 +32,8 @@ pub struct RunData {
     pub alarms: Vec<AlarmRecord>,
     /// Evaluated tasks that it was also trained on, as counted when it began. Where an older version began it: all, once one of them is seen in its training samples.
     pub trained_on: usize,
+    /// Of the evaluated tasks' content; `None` where an older version began the run.
+    pub eval_digest: Option<String>,
     /// Samples of the evaluation's tasks at the first evaluation; empty where there was none.
     pub before: Vec<Record>,
     /// Samples of the same tasks at the last evaluation; empty where there was no second one.
@@ -50,6 +52,14 @@ pub enum RunError {
         "{0} is not a run folder: it has no config.toml; give a folder that `rapid train` or `rapid quickstart` made"
     )]
     NotARun(PathBuf),
+    /// One run is given twice, maybe by two paths.
+    #[error("{first} and {second} are the same run; give each run once")]
+    Twice {
+        /// As given first.
+        first: String,
+        /// As given again.
+        second: String,
+    },
     /// A file cannot be read.
     #[error("{path} cannot be read: {source}")]
     Io {
@@ -101,6 +111,7 @@ impl RunData {
             config_text,
             steps: lines(&folder.join("metrics.jsonl"))?,
             timings: lines(&folder.join("timings.jsonl"))?,
+            eval_digest: crate::run::eval_digest(folder).ok().flatten(),
             trained_on: counted.unwrap_or_else(|| seen(&evals, first.iter().chain(&last))),
             evals,
             alarms: lines(&folder.join("alarms.jsonl"))?,
@@ -114,9 +125,17 @@ impl RunData {
     /// Reads the folders of runs that are shown side by side, and gives them names that differ.
     ///
     /// # Errors
-    /// As [`RunData::read`].
+    /// As [`RunData::read`]; [`RunError::Twice`].
     pub fn read_all(folders: &[PathBuf]) -> Result<Vec<Self>, RunError> {
         let places: Vec<PathBuf> = folders.iter().map(|folder| full(folder)).collect();
+        for (at, place) in places.iter().enumerate() {
+            if let Some(before) = places[..at].iter().position(|other| other == place) {
+                return Err(RunError::Twice {
+                    first: folders[before].display().to_string(),
+                    second: folders[at].display().to_string(),
+                });
+            }
+        }
         folders
             .iter()
             .zip(names(&places))
@@ -230,7 +249,6 @@ mod tests {
             ["x/o/a", "y/o/a", "p/a"]
         );
         assert_eq!(named(&["/a", "/x/a"]), ["/a", "x/a"]);
-        assert_eq!(named(&["/o/a", "/o/a"]), ["a", "a"]);
         assert_eq!(named(&["/o/a"]), ["a"]);
     }
 }

@@ -16,8 +16,8 @@ const COMPLETIONS: usize = 3;
 /// Longer texts are cut, with a note.
 const LONGEST: usize = 4000;
 
-/// The section of one run; nothing where no samples were recorded.
-pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
+/// The section of one run, `name` being what its heading says of whose it is, as HTML; nothing where no samples were recorded.
+pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
     let (about, sides) = if !run.before.is_empty() && !run.after.is_empty() {
         (
             "Tasks of the evaluation, and what the model answered before and after training.",
@@ -30,11 +30,6 @@ pub(super) fn section(out: &mut String, run: &RunData, named: bool) {
         )
     } else {
         return;
-    };
-    let name = if named {
-        format!(": {}", html(&run.name))
-    } else {
-        String::new()
     };
     let _ = writeln!(out, "<h2>Samples{name}</h2><p>{about}</p>");
     for task in spread(&sides.map(|(_, records)| tasks(records))) {

@@ -20,7 +20,7 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// The figure element with its heading, bars and legend.
+    /// The figure element with its heading, and each bar with the shares of its parts.
     pub(super) fn render(&self) -> String {
         let longest = self
             .bars
@@ -34,51 +34,87 @@ impl Stack {
             html(&self.note)
         );
         for (label, values) in &self.bars {
-            let total: f64 = values.iter().sum();
+            self.bar(&mut out, label, values, longest);
+        }
+        out.push_str("</div></figure>\n");
+        out
+    }
+
+    fn bar(&self, out: &mut String, label: &str, values: &[f64], longest: f64) {
+        let total: f64 = values.iter().sum();
+        let _ = write!(
+            out,
+            "<div class=\"bar-label\"><span>{}</span><span class=\"num\">{}</span></div>\
+             <svg class=\"bar\" viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
+            html(label),
+            format_value(total, Unit::Seconds),
+            html(&self.title)
+        );
+        let mut x = 0.0;
+        for (i, (part, value)) in self.parts.iter().zip(values).enumerate() {
+            let width = if longest > 0.0 {
+                value / longest * 1000.0
+            } else {
+                0.0
+            };
             let _ = write!(
                 out,
-                "<div class=\"bar-label\"><span>{}</span><span class=\"num\">{}</span></div>\
-                 <svg class=\"bar\" viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
-                html(label),
-                format_value(total, Unit::Seconds),
-                html(&self.title)
+                "<rect class=\"p{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"18\"><title>{}: {}</title></rect>",
+                i % COLOURS,
+                html(part),
+                format_value(*value, Unit::Seconds)
             );
-            let mut x = 0.0;
-            for (i, (part, value)) in self.parts.iter().zip(values).enumerate() {
-                let width = if longest > 0.0 {
-                    value / longest * 1000.0
-                } else {
-                    0.0
-                };
-                let _ = write!(
-                    out,
-                    "<rect class=\"p{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"18\"><title>{}: {}</title></rect>",
-                    i % COLOURS,
-                    html(part),
-                    format_value(*value, Unit::Seconds)
-                );
-                x += width;
-            }
-            out.push_str("</svg>");
+            x += width;
         }
-        out.push_str("</div>");
-        let totals: Vec<f64> = (0..self.parts.len())
-            .map(|p| {
-                self.bars
-                    .iter()
-                    .map(|(_, v)| v.get(p).copied().unwrap_or(0.0))
-                    .sum()
-            })
-            .collect();
-        let all: f64 = totals.iter().sum();
+        out.push_str("</svg>");
         let named: Vec<String> = self
             .parts
             .iter()
-            .zip(&totals)
-            .map(|(part, t)| format!("{part} {:.0}%", 100.0 * t / all.max(f64::MIN_POSITIVE)))
+            .zip(whole_percents(values))
+            .map(|(part, share)| format!("{part} {share}%"))
             .collect();
         out.push_str(&legend(named.iter().map(String::as_str)));
-        out.push_str("</figure>\n");
-        out
+    }
+}
+
+/// The values as whole percents of their sum that add up to 100: those with the largest remainders are rounded up. All zero where the sum is.
+fn whole_percents(values: &[f64]) -> Vec<u32> {
+    let sum: f64 = values.iter().sum();
+    if !(sum.is_finite() && sum > 0.0) {
+        return vec![0; values.len()];
+    }
+    let exact: Vec<f64> = values.iter().map(|value| 100.0 * value / sum).collect();
+    let mut whole: Vec<u32> = exact.iter().map(|share| share.floor() as u32).collect();
+    let missing = 100_u32.saturating_sub(whole.iter().sum());
+    let mut places: Vec<usize> = (0..values.len()).collect();
+    places.sort_by(|a, b| exact[*b].fract().total_cmp(&exact[*a].fract()));
+    for place in places.into_iter().take(missing as usize) {
+        whole[place] += 1;
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_largest_remainders_are_rounded_up() {
+        assert_eq!(whole_percents(&[1.0, 1.0, 1.0]), [34, 33, 33]);
+        assert_eq!(whole_percents(&[99.6, 0.2, 0.2]), [100, 0, 0]);
+        assert_eq!(whole_percents(&[0.0, 0.0]), [0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_add_up_to_a_hundred_and_none_is_off_by_one(values in prop::collection::vec(0.001f64..1e6, 1..9)) {
+            let sum: f64 = values.iter().sum();
+            let whole = whole_percents(&values);
+            prop_assert_eq!(whole.iter().sum::<u32>(), 100);
+            for (value, share) in values.iter().zip(whole) {
+                prop_assert!((100.0 * value / sum - f64::from(share)).abs() < 1.0 + 1e-9);
+            }
+        }
     }
 }

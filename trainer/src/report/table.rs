@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
+
 use crate::eval::{self, Reading, Record};
-use crate::passk::{self, Counts, Estimate};
 use crate::run::record::EvalRecord;
 
-use super::escape::{csv, html};
+use super::escape::csv;
 use super::run_data::RunData;
-
-/// Seed of the bootstrap: the same samples always give the same interval.
-const SEED: u64 = 0;
 
 /// A Pass@k before and after.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +102,7 @@ impl Comparison {
     }
 
     /// Label, before and after of what is no Pass@k; `without a verdict` only where there is such a sample.
-    fn plain(&self) -> Vec<(&'static str, String, String)> {
+    pub(super) fn plain(&self) -> Vec<(&'static str, String, String)> {
         let number = |value: f64| format!("{value:.1}");
         let mut plain = vec![
             (
@@ -130,19 +128,27 @@ impl Comparison {
 
     /// For the terminal.
     pub fn text(&self) -> String {
-        let mut lines = vec![[
-            "".into(),
-            "before".into(),
-            "after".into(),
-            "after − before (95% interval)".into(),
-        ]];
+        let few = self
+            .rows
+            .iter()
+            .filter(|row| row.gain.interval.is_none())
+            .map(|row| row.gain.tasks)
+            .min();
+        let heading = match few {
+            Some(_) if self.rows.iter().all(|row| row.gain.interval.is_none()) => "after − before",
+            _ => "after − before (95% interval)",
+        };
+        let mut lines = vec![["".into(), "before".into(), "after".into(), heading.into()]];
         for row in &self.rows {
-            let gain = format!(
-                "{} points ({} to {})",
-                points(row.gain.mean),
-                points(row.gain.low),
-                points(row.gain.high)
-            );
+            let mut gain = format!("{} points", points(row.gain.mean));
+            if let Some(interval) = row.gain.interval {
+                let _ = write!(
+                    gain,
+                    " ({} to {})",
+                    points(interval.low),
+                    points(interval.high)
+                );
+            }
             lines.push([
                 row.label.clone(),
                 percent(row.before.mean),
@@ -168,6 +174,9 @@ impl Comparison {
             let line = format!("{a:<label$}   {b:>before$}   {c:>after$}   {d}");
             let _ = writeln!(out, "  {}", line.trim_end());
         }
+        if let Some(tasks) = few {
+            let _ = writeln!(out, "\n  {}, so nothing is concluded", no_interval(tasks));
+        }
         out
     }
 }
@@ -179,96 +188,24 @@ fn asked(evaluation: &EvalRecord) -> Vec<usize> {
 
 /// One row a k for which both sides have samples.
 fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
-    let (b, a): (Vec<Counts>, Vec<Counts>) = before
+    let pairs: Vec<(Counts, Counts)> = before
         .iter()
         .filter_map(|(task, counts)| Some((*counts, *after.get(task)?)))
-        .unzip();
+        .collect();
+    let (b, a): (Vec<Counts>, Vec<Counts>) = pairs.iter().copied().unzip();
     ks.iter()
         .filter_map(|&k| {
             Some(Row {
                 label: format!("Pass@{k}{suffix}"),
-                before: passk::pass_at(&b, k, SEED)?,
-                after: passk::pass_at(&a, k, SEED)?,
-                gain: passk::paired_difference(&b, &a, k, SEED)?,
+                before: passk::pass_at(&b, k)?,
+                after: passk::pass_at(&a, k)?,
+                gain: passk::paired_difference(&pairs, k)?,
             })
         })
         .collect()
 }
 
-/// `18.8%`.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
-}
-
-/// A difference of shares in points, with its sign: `+16.2`, `−1.0`.
-pub(super) fn points(difference: f64) -> String {
-    let text = format!("{:+.1}", difference * 100.0);
-    if text == "-0.0" {
-        "+0.0".into()
-    } else {
-        text.replace('-', "\u{2212}")
-    }
-}
-
-/// The table of one run or several as HTML.
-pub(super) fn html_table(runs: &[(&str, Comparison)]) -> String {
-    let named = runs.len() > 1;
-    let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
-    if named {
-        out.push_str("<th>run</th>");
-    }
-    out.push_str("<th></th><th class=\"num\">before</th><th class=\"num\">after</th><th class=\"num\">after − before</th></tr></thead>");
-    for (name, comparison) in runs {
-        out.push_str("<tbody>");
-        let plain = if named {
-            Vec::new()
-        } else {
-            comparison.plain()
-        };
-        let height = comparison.rows.len() + plain.len();
-        let mut lead =
-            named.then(|| format!("<th class=\"run\" rowspan=\"{height}\">{}</th>", html(name)));
-        for row in &comparison.rows {
-            let class = if row.gain.low > 0.0 {
-                "num up"
-            } else if row.gain.high < 0.0 {
-                "num down"
-            } else {
-                "num"
-            };
-            let _ = write!(
-                out,
-                "<tr>{}<th scope=\"row\">{}</th><td class=\"num\">{}<small>{}</small></td><td class=\"num\">{}<small>{}</small></td>\
-                 <td class=\"{class}\">{}<small>{} to {}</small></td></tr>",
-                lead.take().unwrap_or_default(),
-                html(&row.label),
-                percent(row.before.mean),
-                interval(&row.before),
-                percent(row.after.mean),
-                interval(&row.after),
-                points(row.gain.mean),
-                points(row.gain.low),
-                points(row.gain.high)
-            );
-        }
-        for (label, before, after) in plain {
-            let _ = write!(
-                out,
-                "<tr class=\"quiet\">{}<th scope=\"row\">{label}</th><td class=\"num\">{before}</td><td class=\"num\">{after}</td><td></td></tr>",
-                lead.take().unwrap_or_default()
-            );
-        }
-        out.push_str("</tbody>");
-    }
-    out.push_str("</table></div>\n");
-    out
-}
-
-fn interval(estimate: &Estimate) -> String {
-    format!("{:.1} – {:.1}", estimate.low * 100.0, estimate.high * 100.0)
-}
-
-/// The table as CSV, shares as numbers of 1.
+/// The table as CSV, shares as numbers of 1; the ends of an interval are empty where there is none.
 pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
     let mut out = String::from(
         "run,measure,tasks,samples,before,before_low,before_high,after,after_low,after_high,gain,gain_low,gain_high\n",
@@ -284,7 +221,13 @@ pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
                 comparison.samples
             );
             for estimate in [&row.before, &row.after, &row.gain] {
-                let _ = write!(out, ",{},{},{}", estimate.mean, estimate.low, estimate.high);
+                let _ = write!(out, ",{}", estimate.mean);
+                match estimate.interval {
+                    Some(interval) => {
+                        let _ = write!(out, ",{},{}", interval.low, interval.high);
+                    }
+                    None => out.push_str(",,"),
+                }
             }
             out.push('\n');
         }

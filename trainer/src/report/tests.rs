@@ -1,5 +1,9 @@
+mod few;
+mod several;
+
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use engine::Finish;
@@ -9,9 +13,9 @@ use verifier_api::Verdict;
 use super::{Comparison, RunData, write};
 use crate::algo::Metrics;
 use crate::eval::{self, Reading, Record};
-use crate::passk;
 use crate::run::alarms::{Alarm, AlarmRecord, State};
 use crate::run::record::{EvalRecord, GroupCounts, SampleRecord, StepRecord, StepTimings};
+use datasets::passk;
 
 /// What a model under training might write to break a page.
 const HOSTILE: &str = "</pre><script src=//evil.example></script>\u{202e}\u{0}\" onload='x'&lt;";
@@ -55,7 +59,12 @@ fn record(task: usize, sample: usize, right: bool) -> Record {
 }
 
 fn records(right: usize) -> Vec<Record> {
-    (0..24)
+    records_of(0..24, right)
+}
+
+/// Four samples of each task, of which `right` of each eight are right.
+fn records_of(tasks: Range<usize>, right: usize) -> Vec<Record> {
+    tasks
         .flat_map(|task| {
             (0..4).map(move |sample| record(task, sample, (task * 4 + sample) % 8 < right))
         })
@@ -70,7 +79,7 @@ fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
         samples: 4,
         pass_at: [1, 4]
             .into_iter()
-            .map(|k| (k, passk::pass_at(&all, k, 0).unwrap()))
+            .map(|k| (k, passk::pass_at(&all, k).unwrap()))
             .collect(),
         tasks: counts.into_iter().collect(),
         masked: 0,
@@ -129,10 +138,15 @@ fn timing(step: usize) -> StepTimings {
 
 /// A run folder as training leaves it.
 fn run_folder(root: &Path) {
+    folder_of(root, &[], &records(1), &records(4));
+}
+
+/// The same, of a recipe with keys set, with these evaluations before and after.
+fn folder_of(root: &Path, sets: &[&str], before: &[Record], after: &[Record]) {
     fs::create_dir_all(root.join("samples")).unwrap();
-    let config = crate::config::load("quickstart", &[]).unwrap();
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    let config = crate::config::load("quickstart", &sets).unwrap();
     fs::write(root.join("config.toml"), config.to_toml()).unwrap();
-    let (before, after) = (records(1), records(4));
     lines(
         &root.join("metrics.jsonl"),
         &(1..=10).map(step).collect::<Vec<_>>(),
@@ -143,7 +157,7 @@ fn run_folder(root: &Path) {
     );
     lines(
         &root.join("eval.jsonl"),
-        &[evaluation(0, &before), evaluation(10, &after)],
+        &[evaluation(0, before), evaluation(10, after)],
     );
     let alarm = |step, state| AlarmRecord {
         step,
@@ -155,8 +169,8 @@ fn run_folder(root: &Path) {
         &root.join("alarms.jsonl"),
         &[alarm(6, State::Raised), alarm(8, State::Cleared)],
     );
-    lines(&root.join("samples/eval-0.jsonl"), &before);
-    lines(&root.join("samples/eval-10.jsonl"), &after);
+    lines(&root.join("samples/eval-0.jsonl"), before);
+    lines(&root.join("samples/eval-10.jsonl"), after);
 }
 
 /// Start tags without an end tag, or the other way round.
@@ -243,7 +257,7 @@ fn the_page_tells_what_the_samples_say() {
         ),
         (0.125, 0.5)
     );
-    assert!(comparison.rows[0].gain.low > 0.0);
+    assert!(comparison.rows[0].gain.interval.unwrap().is_above_zero());
     let text = fs::read_to_string(write(&[run], folder.path()).unwrap()).unwrap();
     for words in [
         "12.5%",
@@ -331,21 +345,6 @@ fn the_table_has_each_pass_at_k_that_the_evaluation_has() {
 }
 
 #[test]
-fn several_runs_stand_side_by_side() {
-    let folder = tempfile::tempdir().unwrap();
-    let roots = ["a-run", "b & c"].map(|name| folder.path().join(name));
-    roots.iter().for_each(|root| run_folder(root));
-    let runs: Vec<RunData> = roots
-        .iter()
-        .map(|root| RunData::read(root).unwrap())
-        .collect();
-    let text = fs::read_to_string(write(&runs, &folder.path().join("both")).unwrap()).unwrap();
-    assert_eq!(unbalanced(&text), Vec::<String>::new());
-    assert!(text.contains("a-run") && text.contains("b &amp; c"));
-    assert!(text.contains("class=\"legend\""));
-}
-
-#[test]
 fn a_young_or_killed_run_reads_and_draws() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
@@ -415,11 +414,33 @@ fn a_quantity_is_drawn_where_a_run_has_it() {
     lines(&held.join("metrics.jsonl"), &steps);
     let titles = |folders: &[&Path]| -> Vec<String> {
         let runs: Vec<RunData> = folders.iter().map(|f| RunData::read(f).unwrap()).collect();
-        let charts = super::curves::charts(&runs);
+        let charts = super::curves::charts(&super::marks::titles(&runs), &runs);
         charts.into_iter().map(|chart| chart.title).collect()
     };
     let reference = "Divergence from the reference".to_owned();
     let (without, with) = (titles(&[&plain]), titles(&[&plain, &held]));
     assert!(!without.contains(&reference) && with.contains(&reference));
     assert_eq!(with.len(), without.len() + 1);
+}
+
+#[test]
+fn one_evaluation_has_one_interval_in_its_log_in_the_table_and_as_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    run_folder(folder.path());
+    let run = RunData::read(folder.path()).unwrap();
+    let rows = Comparison::of(&run).unwrap().rows;
+    // The log lists the tasks as they were asked, 9 before 10, and the table by their ids.
+    let logged = run.evals.last().unwrap().pass_at[&1];
+    assert_eq!(rows[0].after, logged);
+    let interval = logged.interval.unwrap();
+    let text = fs::read_to_string(write(&[run], folder.path()).unwrap()).unwrap();
+    let shown = format!(
+        "50.0%<small>{} – {}</small>",
+        passk::percent(interval.low),
+        passk::percent(interval.high)
+    );
+    assert!(text.contains(&shown), "{shown}");
+    let csv = fs::read_to_string(folder.path().join("report-before-after.csv")).unwrap();
+    let written = format!(",{},{},{},", logged.mean, interval.low, interval.high);
+    assert!(csv.contains(&written), "{written} in {csv}");
 }

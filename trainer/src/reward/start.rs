@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use datasets::{Dataset, Task};
 use tokio::time::timeout;
-use verifier_api::{ClientError, GraderInfo, GraderState, Verdict};
+use verifier_api::{ClientError, GraderInfo, GraderState, ServiceInfo, Verdict};
 
 use super::{Ask, Judged, RewardClient, RewardError, status};
 use crate::stderr::say;
@@ -23,12 +23,18 @@ const SILENCE: Duration = Duration::from_secs(1);
 const PROBES: usize = 8;
 
 impl RewardClient {
-    /// Waits until the graders that the data set's tasks need are ready, finds out how much a request may hold and whether the tasks can be sent by id, and has a task of each
+    /// Makes sure that the graders that the data set's tasks need judge as the recipe expects, waits until they are ready, finds out how much a request may hold and whether the tasks can be sent by id, and has a task of each
     /// kind judged. `name` is the data set as the recipe names it: the tasks of a file of one's own always travel whole.
     ///
+    /// Returns what the verifier says of those graders.
+    ///
     /// # Errors
-    /// [`RewardError`]: nobody answers, a grader is permanently unavailable, or of a kind of task not one of several has a verdict.
-    pub async fn start(&self, name: &str, dataset: &Dataset) -> Result<(), RewardError> {
+    /// [`RewardError`]: nobody answers, a grader judges otherwise than the recipe expects, a grader is permanently unavailable, or of a kind of task not one of several has a verdict.
+    pub async fn start(
+        &self,
+        name: &str,
+        dataset: &Dataset,
+    ) -> Result<Vec<GraderInfo>, RewardError> {
         let mut kinds: BTreeMap<&'static str, Vec<&Task>> = BTreeMap::new();
         let mut ids = HashSet::new();
         for task in dataset.train.iter().chain(&dataset.eval) {
@@ -38,27 +44,38 @@ impl RewardClient {
             }
         }
         let graders = self.reach().await?;
+        let info = self.info().await?;
+        for kind in kinds.keys() {
+            self.inner.expected.check(self.url(), kind, info.as_ref())?;
+        }
         for kind in kinds.keys() {
             self.until_ready(kind, &graders).await?;
         }
-        self.fit().await?;
+        // A grader that was being prepared says more of itself now.
+        let info = self.info().await?;
+        if let Some(info) = &info {
+            self.fit(info);
+        }
         let own = Path::new(name)
             .extension()
             .is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"));
         let named = !own && self.has(dataset).await?;
         self.inner.named.store(named, Ordering::Relaxed);
-        for (kind, tasks) in kinds {
-            self.probe(kind, &tasks).await?;
+        for (kind, tasks) in &kinds {
+            self.probe(kind, tasks).await?;
         }
-        Ok(())
+        let mut graders = info.map_or_else(Vec::new, |info| info.graders);
+        graders.retain(|grader| kinds.contains_key(grader.name.as_str()));
+        Ok(graders)
+    }
+
+    async fn info(&self) -> Result<Option<ServiceInfo>, RewardError> {
+        let client = &self.inner.client;
+        self.known(patiently(|| client.info()).await)
     }
 
     /// Lowers the size of a batch to what the verifier takes.
-    async fn fit(&self) -> Result<(), RewardError> {
-        let client = &self.inner.client;
-        let Some(info) = self.known(patiently(|| client.info()).await)? else {
-            return Ok(());
-        };
+    fn fit(&self, info: &ServiceInfo) {
         let most = info.limits.items.min(info.limits.queue).max(1);
         let batch = self.inner.batch.fetch_min(most, Ordering::Relaxed);
         if batch > most {
@@ -67,7 +84,6 @@ impl RewardClient {
                 self.url()
             );
         }
-        Ok(())
     }
 
     /// Whether the verifier has the data set, and not another one of the same name. Where this one was cut, that cannot be seen here: then each task's digest tells, when

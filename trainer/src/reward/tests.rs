@@ -280,6 +280,150 @@ async fn a_broken_first_task_stops_no_run() {
 }
 
 #[tokio::test]
+async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
+    let said = |policy: &str| json!([{"name": "math", "version": "math-9", "state": "ready", "policy": policy}]);
+    let unsaid = json!([{"name": "math", "version": "math-9", "state": "ready"}]);
+    let server = |graders| Scripted::with_graders(graders);
+    let standard = server(said("boxed, standard")).await;
+    let lenient = server(said("any, lenient")).await;
+    let (older, other) = (server(unsaid).await, server(json!([])).await);
+    let policy = ("math_policy", "standard");
+    let extraction = ("math_extraction", "boxed");
+    let code = ("code_extraction", "program");
+    let unset: &[(&str, &str)] = &[];
+    for (server, expected, refused) in [
+        (&standard, &[policy, extraction][..], None),
+        (&lenient, unset, None),
+        (&older, unset, None),
+        // There are no programs to find in the data set.
+        (&lenient, &[code], None),
+        (
+            &lenient,
+            &[policy],
+            Some(
+                "judges math tasks with `lenient`, and the recipe expects `standard` (verifier.math_policy); start it with `rapid-verifier serve --math-policy standard`, or set `verifier.math_policy = \"lenient\"`",
+            ),
+        ),
+        (
+            &lenient,
+            &[extraction],
+            Some(
+                "with `any`, and the recipe expects `boxed` (verifier.math_extraction); start it with `rapid-verifier serve --math-extraction boxed`",
+            ),
+        ),
+        (
+            &older,
+            &[policy],
+            Some("does not say which answers it takes for the same"),
+        ),
+        (
+            &other,
+            &[extraction],
+            Some("or remove verifier.math_extraction"),
+        ),
+    ] {
+        let mut settings = verifier_settings(&server.url, 5);
+        expect(&mut settings, expected);
+        let before = server.requests();
+        let started = RewardClient::new(&settings)
+            .unwrap()
+            .start("toy", &dataset(1, 1))
+            .await;
+        match (started, refused) {
+            (Ok(_), None) => {}
+            (Err(error), Some(words)) => {
+                let error = error.to_string();
+                assert!(
+                    error.contains(words) && error.contains(&server.url),
+                    "{error}"
+                );
+                // Nothing was judged before.
+                assert_eq!(server.requests(), before);
+            }
+            (started, _) => panic!("{expected:?}: {started:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_verifier_that_does_not_say_how_it_finds_programs_is_refused_where_that_is_expected() {
+    let code = |policy: Option<&str>| {
+        json!([
+            {"name": "code", "version": "code-9", "state": "ready", "policy": policy},
+            {"name": "math", "version": "math-9", "state": "ready", "policy": "boxed, standard"},
+        ])
+    };
+    let programs = {
+        let mut programs = dataset(1, 1);
+        for task in programs.train.iter_mut().chain(&mut programs.eval) {
+            task.spec = TaskSpec::Code(function());
+        }
+        programs
+    };
+    for (policy, refused) in [
+        (Some("program"), None),
+        (
+            Some("last-block"),
+            Some(
+                "judges code tasks with `last-block`, and the recipe expects `program` (verifier.code_extraction); start it with `rapid-verifier serve --code-extraction program`",
+            ),
+        ),
+        (
+            None,
+            Some(
+                "does not say how it finds the program, and the recipe expects `program`; update it (`rapid-verifier serve --code-extraction program` then starts it so), or remove verifier.code_extraction",
+            ),
+        ),
+    ] {
+        let server = Scripted::with_graders(code(policy)).await;
+        let mut settings = verifier_settings(&server.url, 5);
+        expect(&mut settings, &[("code_extraction", "program")]);
+        let client = RewardClient::new(&settings).unwrap();
+        match (client.start("toy", &programs).await, refused) {
+            (Ok(graders), None) => {
+                let named: Vec<&str> = graders.iter().map(|grader| grader.name.as_str()).collect();
+                assert_eq!(named, ["code"]);
+            }
+            (Err(error), Some(words)) => {
+                let error = error.to_string();
+                assert!(error.contains(words), "{error}");
+            }
+            (started, _) => panic!("{policy:?}: {started:?}"),
+        }
+    }
+}
+
+fn expect(settings: &mut config::Verifier, expected: &[(&str, &str)]) {
+    for (key, value) in expected {
+        let field = match *key {
+            "math_policy" => &mut settings.math_policy,
+            "math_extraction" => &mut settings.math_extraction,
+            "code_extraction" => &mut settings.code_extraction,
+            other => panic!("{other} is no expectation"),
+        };
+        *field = Some((*value).to_owned());
+    }
+}
+
+/// A function that gives back what it gets.
+fn function() -> CodeTask {
+    CodeTask {
+        entry_point: "f".into(),
+        prefix: None,
+        canonical: None,
+        imports: Vec::new(),
+        example: None,
+        tests: vec![CodeTest {
+            args: vec![Value::Int(1.into())],
+            expected: Some(Value::Int(1.into())),
+        }],
+        asserts: Vec::new(),
+        atol: 0.0,
+        compare: Compare::Equal,
+    }
+}
+
+#[tokio::test]
 async fn a_batch_is_no_larger_than_the_verifier_takes() {
     let server = Scripted::of_letter_b().await;
     for (configured, batch) in [(10, 10), (MOST_ITEMS, MOST_ITEMS), (1_000, MOST_ITEMS)] {

@@ -79,7 +79,7 @@ impl Kept {
     }
 
     /// Adds what was drawn now.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         task: &str,
         seed: u64,

@@ -90,13 +90,13 @@ impl Board {
             ),
         ];
         for (k, estimate) in &record.pass_at {
-            for (name, value) in [
-                ("", estimate.mean),
-                ("_low", estimate.low),
-                ("_high", estimate.high),
-            ] {
-                values.push((format!("eval/pass_at_{k}{name}"), Value::Scalar(value)));
-            }
+            let tag = format!("eval/pass_at_{k}");
+            let ends = estimate.interval.map(|interval| {
+                [("_low", interval.low), ("_high", interval.high)]
+                    .map(|(name, value)| (format!("{tag}{name}"), Value::Scalar(value)))
+            });
+            values.push((tag, Value::Scalar(estimate.mean)));
+            values.extend(ends.into_iter().flatten());
         }
         values.push((
             "samples/eval".to_owned(),

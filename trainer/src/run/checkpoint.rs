@@ -8,7 +8,9 @@ use engine::EngineError;
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
-use super::folder::{RunFolder, write_aside};
+use super::folder::{RunFolder, lines, write_aside};
+use super::record::EvalRecord;
+use crate::carried::{self, Card};
 use crate::policy::Policy;
 
 /// Weights and moments as the engine writes them.
@@ -30,14 +32,19 @@ pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!("step-{step}"))
 }
 
-/// Writes a checkpoint, whole or not at all, and points `last` at it. The engine's thread does the writing; this one waits. Whatever the power does, a
+/// Writes a checkpoint, which carries `card`, whole or not at all, and points `last` at it. The engine's thread does the writing; this one waits. Whatever the power does, a
 /// checkpoint that is there has the lines of its updates in the logs.
-pub(super) fn save(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
+pub(super) fn save(
+    run: &RunFolder,
+    policy: &dyn Policy,
+    card: &Card,
+    step: usize,
+) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
     if !folder.join(MARK).is_file() {
         let aside = run.checkpoints().join(format!(".step-{step}.partial"));
         clear_partial(run)?;
-        let written = write(&aside, policy, step)
+        let written = write(&aside, policy, card, step)
             .and_then(|()| run.sync())
             // What has lost its mark is no checkpoint, and in the way of one.
             .and_then(|()| clear(&folder))
@@ -54,8 +61,9 @@ pub(super) fn save(run: &RunFolder, policy: &dyn Policy, step: usize) -> Result<
     mark_last(run, step)
 }
 
-fn write(aside: &Path, policy: &dyn Policy, step: usize) -> Result<(), TrainError> {
+fn write(aside: &Path, policy: &dyn Policy, card: &Card, step: usize) -> Result<(), TrainError> {
     policy.save_model(aside.to_owned())?;
+    write_aside(&aside.join(carried::NAME), card.text(step).as_bytes())?;
     policy.save_state(aside.join(STATE))?;
     let mark = serde_json::to_vec(&Mark { version: 1, step })
         .map_err(|error| TrainError::io(aside, error.into()))?;
@@ -151,6 +159,40 @@ pub(super) fn prune(
         }
     }
     Ok(kept)
+}
+
+/// Steps back to the checkpoint after `from` updates: those after it go. Where the run had ended, the newest is kept as `ended-N`, with its evaluation in `eval.json`,
+/// where there was one.
+pub(super) fn step_back(
+    run: &RunFolder,
+    from: usize,
+    ended: Option<Option<&EvalRecord>>,
+) -> Result<(), TrainError> {
+    let later = steps(run)?.into_iter().filter(|step| *step > from);
+    let newest_first: Vec<usize> = later.rev().collect();
+    for (number, step) in newest_first.into_iter().enumerate() {
+        let folder = folder_of(run, step);
+        match ended {
+            Some(evaluation) if number == 0 => {
+                if let Some(record) = evaluation {
+                    let path = folder.join("eval.json");
+                    write_aside(&path, &lines(&path, [record])?)?;
+                }
+                let kept = run.checkpoints().join(format!("ended-{step}"));
+                clear(&kept)?;
+                std::fs::rename(&folder, &kept)
+                    .map_err(|source| TrainError::io(&folder, source))?;
+            }
+            _ => clear(&folder)?,
+        }
+    }
+    for name in ["last", "best"] {
+        let link = run.checkpoints().join(name);
+        if link.is_symlink() && !link.exists() {
+            std::fs::remove_file(&link).map_err(|source| TrainError::io(&link, source))?;
+        }
+    }
+    sync(&run.checkpoints())
 }
 
 /// A relative link, replaced in one motion, so that run folders can be moved.

@@ -7,12 +7,14 @@ use engine::StepReport;
 use super::cut::Cut;
 use super::draw::Drawn;
 use super::evaluation::best;
+use super::extend::{self, Extension};
 use super::learning_rate::learning_rate;
 use super::paths::in_full;
 use super::record::{EvalRecord, StepRecord, StepTimings};
 use super::update::{self, Place, Recipe};
 use super::{Ended, Job, Log, TrainError, checkpoint, cut, store};
-use crate::config;
+use crate::carried::Card;
+use crate::config::{self, Config};
 use crate::data::{Asking, Phase, Schedule};
 use crate::eval;
 use crate::rollout::{Drawing, SampledGroup};
@@ -22,6 +24,8 @@ pub(super) struct Run {
     pub(super) job: Job,
     pub(super) schedule: Schedule,
     recipe: Recipe,
+    /// What its checkpoints carry.
+    card: Card,
     pub(super) drawing: Drawing,
     pub(super) evaluation: eval::Settings,
     /// Updates done.
@@ -30,6 +34,8 @@ pub(super) struct Run {
     logged: usize,
     /// Updates done at the newest checkpoint; 0 is the model's own files.
     saved: usize,
+    /// The update before which the samples at hand were found out of date.
+    stale: Option<usize>,
     /// The best evaluation after at least one update: its step and its Pass@1.
     pub(super) best: Option<(usize, f64)>,
     started: Instant,
@@ -43,22 +49,31 @@ impl Run {
             None => job.prompts.train.len(),
         };
         let schedule = Schedule::new(&job.config, things);
-        let step = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
-        let cuts = cut::cuts(&job.folder, step)?;
+        let newest = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
         let logged = cut::logged(&job.folder)?;
-        let every = checkpoint_every(&job);
+        let begun = begun(&job);
         // The line of the update comes before its checkpoint.
-        if step == 0 && every > 0 && logged > every {
+        let every = begun.run.checkpoint_every;
+        if newest == 0 && every > 0 && logged > every {
             return Err(TrainError::NoCheckpoint {
                 path: job.folder.checkpoints(),
                 updates: logged,
             });
         }
-        if job.lessons.is_none() {
+        let extension = Extension::of(&job, &begun, things, newest, logged)?;
+        let (step, redraws) = match &extension {
+            Some(Extension { record, .. }) => (record.from, record.redrawn),
+            None => (newest, extend::redraws(&job.folder, &schedule, newest)?),
+        };
+        let cuts = cut::cuts(&job.folder, step)?;
+        if job.lessons.is_none() && !redraws {
             store::goes_on(&job.folder, &schedule, step, &job.prompts.train)?;
         }
         if step > 0 {
             checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
+        }
+        if let Some(extension) = &extension {
+            extension.begin(&job.folder)?;
         }
         cuts.iter().try_for_each(Cut::make)?;
         job.folder.save_config(&job.config.to_toml())?;
@@ -71,16 +86,27 @@ impl Run {
                 schedule.updates()
             ));
         }
-        if let Some(lost) = made_anew(step, logged) {
+        if let Some(lost) = made_anew(newest, logged) {
             job.journal.progress.say(&lost);
         }
+        if let Some(extension) = &extension {
+            let warning = if extension.record.equal {
+                ""
+            } else {
+                "warning: "
+            };
+            job.journal.progress.say(&format!("{warning}{extension}"));
+        }
         job.journal
-            .take_up(&job.folder, &job.config, &schedule, step)?;
+            .take_up(&job.folder, &job.config, &schedule, step, redraws)?;
         let evals: Vec<EvalRecord> = job.folder.read(Log::Eval)?;
-        let best = best(&evals);
-        if let Some((step, _)) =
-            best.filter(|(step, _)| checkpoint::folder_of(&job.folder, *step).exists())
-        {
+        // What is no longer there was removed by hand, or left behind where the run stepped back.
+        let kept: Vec<EvalRecord> = evals
+            .into_iter()
+            .filter(|eval| checkpoint::folder_of(&job.folder, eval.step).exists())
+            .collect();
+        let best = best(&kept);
+        if let Some((step, _)) = best {
             checkpoint::mark_best(&job.folder, step)?;
         }
         let asking = Asking::new(&job.config.data)?;
@@ -94,11 +120,13 @@ impl Run {
         };
         Ok(Self {
             recipe: Recipe::of(&job.config),
+            card: Card::of(&job.config, &asking),
             evaluation: eval::Settings::of(&job.config, asking.stop_strings()),
             best,
             started: Instant::now(),
             saved: step,
             logged: step,
+            stale: redraws.then_some(step),
             schedule,
             drawing,
             step,
@@ -111,12 +139,10 @@ impl Run {
         if !self.evaluate().await? {
             return Ok(Ended::Interrupted);
         }
-        // The update before which the samples at hand were found out of date.
-        let mut stale = None;
         while self.step < self.schedule.updates() {
             let phase = self.schedule.phase(self.schedule.phase_of(self.step));
             let from = self.step - phase.first_update;
-            let anew = stale.take() == Some(self.step);
+            let anew = self.stale.take() == Some(self.step);
             let Some(drawn) = self.samples_of(&phase, from, anew).await? else {
                 return Ok(Ended::Interrupted);
             };
@@ -136,7 +162,7 @@ impl Run {
                     StepTimings::default()
                 };
                 if !self.update(&phase, &drawn, timings)? {
-                    stale = Some(self.step);
+                    self.stale = Some(self.step);
                     break;
                 }
                 if !self.evaluate().await? {
@@ -230,7 +256,7 @@ impl Run {
             return Ok(());
         }
         let (folder, policy) = (&self.job.folder, self.job.policy.as_ref());
-        tokio::task::block_in_place(|| checkpoint::save(folder, policy, self.step))?;
+        tokio::task::block_in_place(|| checkpoint::save(folder, policy, &self.card, self.step))?;
         self.saved = self.step;
         Ok(())
     }
@@ -279,12 +305,12 @@ impl Run {
     }
 }
 
-/// `run.checkpoint_every` as it was when the updates in the logs were made: it may change where a run is continued.
-fn checkpoint_every(job: &Job) -> usize {
-    let begun = std::fs::read_to_string(job.folder.config())
+/// The configuration by which the updates in the logs were made: some of it may change where a run is continued.
+fn begun(job: &Job) -> Config {
+    std::fs::read_to_string(job.folder.config())
         .ok()
-        .and_then(|text| config::parse("config.toml", &text, &[]).ok());
-    begun.as_ref().unwrap_or(&job.config).run.checkpoint_every
+        .and_then(|text| config::parse("config.toml", &text, &[]).ok())
+        .unwrap_or_else(|| job.config.clone())
 }
 
 /// What is said of updates whose lines are cut off: all those in the logs beyond the checkpoint.

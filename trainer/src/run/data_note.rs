@@ -1,4 +1,4 @@
-//! What a run is on, kept in its folder as `data.json`: where its data sets lie, what its tasks and its model were when it began, and which device computed.
+//! What a run is on, kept in its folder as `data.json`: where its data sets lie, what its tasks and its model were when it began, which device computed, and which graders judged.
 //!
 //! What is compared is the tasks as they were read and a prompt template's file, not prompts as the model sees them: some chat templates write the date into those.
 
@@ -9,6 +9,7 @@ use blake3::Hasher;
 use datasets::{CodeTask, CodeTest, Dataset, LeanTask, MathTask, Task, TaskSpec, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
+use verifier_api::GraderInfo;
 
 use super::TrainError;
 use super::folder::{RunFolder, content, write_aside};
@@ -33,12 +34,57 @@ pub(super) struct DataNote {
     /// Tasks held out that are to be trained on all the same, by their ids or questions. `None`, as of what follows, where an older version wrote the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trained_on: Option<usize>,
+    /// Of the tasks held out alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    eval_digest: Option<String>,
     /// Of the model's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     /// What computed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
+    /// The verifier's graders that judged last, as it described them; none where it did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    graders: Vec<Grader>,
+}
+
+/// What verdicts depend on besides the task and the completion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Grader {
+    name: String,
+    version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    backend: Option<String>,
+    /// Of the interpreter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+}
+
+impl Grader {
+    fn of(info: &GraderInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            version: info.version.clone(),
+            policy: info.policy.clone(),
+            backend: info.backend.clone(),
+            digest: info.digest.clone(),
+        }
+    }
+
+    /// As people compare it: version and policy, and what it runs programs in.
+    fn told(&self) -> String {
+        let parts = [
+            Some(&self.version),
+            self.policy.as_ref(),
+            self.backend.as_ref(),
+        ];
+        let mut told: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+        let digest = self.digest.as_deref().and_then(|digest| digest.get(..8));
+        told.extend(digest);
+        told.join(", ")
+    }
 }
 
 /// The folder of data sets that a run was given; `None` where it was given none, or an older version began it.
@@ -57,6 +103,15 @@ pub fn data_dir_of(run: &Path) -> Result<Option<PathBuf>, TrainError> {
 pub fn trained_on(run: &Path) -> Result<Option<usize>, TrainError> {
     let note = read(&run.join(NAME))?;
     Ok(note.and_then(|note| note.trained_on))
+}
+
+/// The digest of the evaluation's tasks, by which two runs are known to have been evaluated on the same; `None` where an older version began the run.
+///
+/// # Errors
+/// As [`data_dir_of`].
+pub fn eval_digest(run: &Path) -> Result<Option<String>, TrainError> {
+    let note = read(&run.join(NAME))?;
+    Ok(note.and_then(|note| note.eval_digest))
 }
 
 /// Whether a file is such a note.
@@ -89,8 +144,10 @@ impl DataNote {
             eval: dataset.eval.len(),
             digest: hasher.finalize().to_string(),
             trained_on: Some(in_both(dataset)),
+            eval_digest: Some(digest_of(&dataset.eval)),
             model: None,
             device: None,
+            graders: Vec::new(),
         })
     }
 
@@ -103,6 +160,31 @@ impl DataNote {
             device: Some(name.to_owned()),
             ..self
         }
+    }
+
+    /// With the graders that judge, as the verifier describes them.
+    pub(super) fn judged_by(self, graders: &[GraderInfo]) -> Self {
+        Self {
+            graders: graders.iter().map(Grader::of).collect(),
+            ..self
+        }
+    }
+
+    /// What is to be said where a run goes on with graders that are not those that it had.
+    pub(super) fn judged_otherwise(&self, run: &Path) -> Result<Vec<String>, TrainError> {
+        let before = read(&run.join(NAME))?.map_or_else(Vec::new, |begun| begun.graders);
+        let changed = before.iter().filter_map(|before| {
+            let now = self.graders.iter().find(|now| now.name == before.name)?;
+            (now != before).then(|| {
+                format!(
+                    "the verifier's {} grader was {} so far, and is {} now, so the same completion may get another verdict than before; --verifier names another verifier",
+                    before.name,
+                    before.told(),
+                    now.told()
+                )
+            })
+        });
+        Ok(changed.collect())
     }
 
     /// Makes sure that a run goes on with the tasks that it began with. One that an older version began goes on with those that are there.
@@ -177,6 +259,17 @@ fn read(path: &Path) -> Result<Option<DataNote>, TrainError> {
     Ok(Some(note))
 }
 
+fn digest_of(tasks: &[Task]) -> String {
+    let mut hasher = Hasher::new_derive_key("rapid trainer evaluation 1");
+    let mut lines: Vec<String> = tasks.iter().map(|task| json_of(task).to_string()).collect();
+    // Their order decides no figure.
+    lines.sort_unstable();
+    for line in lines {
+        hasher.update(line.as_bytes());
+    }
+    hasher.finalize().to_string()
+}
+
 /// Tasks of the evaluation that are trained on too: every one, where a file divides its records into no splits.
 fn in_both(dataset: &Dataset) -> usize {
     let ids: HashSet<&str> = dataset.train.iter().map(|task| task.id.as_str()).collect();
@@ -186,6 +279,16 @@ fn in_both(dataset: &Dataset) -> usize {
         .collect();
     let trained_on = |task: &&Task| ids.contains(task.id.as_str()) || asked.contains(&task.id);
     dataset.eval.iter().filter(trained_on).count()
+}
+
+/// The digest of what tasks ask and of what decides, in their order.
+#[must_use]
+pub fn tasks_digest<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> String {
+    let mut hasher = Hasher::new_derive_key("rapid trainer tasks of an evaluation 1");
+    for task in tasks {
+        hasher.update(json_of(task).to_string().as_bytes());
+    }
+    hasher.finalize().to_string()
 }
 
 /// A task, in arrays, whose order is their own.

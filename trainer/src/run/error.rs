@@ -181,9 +181,19 @@ pub enum TrainError {
     },
     /// A setting that would make the continued run another run.
     #[error(
-        "`{0}` cannot change when a run is continued, since what it did so far rests on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every`, `run.keep` and `run.alarms` can change)"
+        "`{0}` cannot change when a run is continued, since what it did so far rests on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every`, `run.keep` and `run.alarms` can change, and `run.updates` or `run.epochs` can grow)"
     )]
     Fixed(String),
+    /// A setting that would make the continued run shorter than it is.
+    #[error(
+        "the run has {before}, and a run that is continued can only be made longer, not {after}; give more, or leave the setting out"
+    )]
+    Shorter {
+        /// Its length, in words.
+        before: String,
+        /// The length asked for.
+        after: String,
+    },
 }
 
 impl TrainError {
@@ -249,6 +259,8 @@ impl TrainError {
                 | Self::OtherModel(_)
                 | Self::DataNote { .. }
                 | Self::Teacher { .. }
+                | Self::Reward(RewardError::Policy { .. } | RewardError::Unsaid { .. })
+                | Self::Shorter { .. }
         )
     }
 }

@@ -41,13 +41,14 @@ impl Journal {
         }
     }
 
-    /// Takes up a run whose logs were cut back to `step` updates: what is made of them is made anew.
+    /// Takes up a run whose logs were cut back to `step` updates: what is made of them is made anew. With `redraws`, the rest of the phase under way is drawn again.
     pub(super) fn take_up(
         &mut self,
         folder: &RunFolder,
         config: &Config,
         schedule: &Schedule,
         step: usize,
+        redraws: bool,
     ) -> Result<(), TrainError> {
         let steps: Vec<StepRecord> = folder.read(Log::Metrics)?;
         let timings: Vec<StepTimings> = folder.read(Log::Timings)?;
@@ -76,7 +77,7 @@ impl Journal {
         for phase in begun {
             let done = (step - phase.first_update).min(phase.updates.len());
             // The samples that the run goes on with are told of when they are taken up.
-            let told = if done < phase.updates.len() {
+            let told = if done < phase.updates.len() && !redraws {
                 store::in_use(folder, &phase, done).unwrap_or(0)
             } else {
                 done
@@ -184,7 +185,7 @@ fn head(groups: &[SampledGroup]) -> Vec<SampleRecord> {
 }
 
 /// Seconds since 1970.
-fn now() -> f64 {
+pub(super) fn now() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |since| since.as_secs_f64())

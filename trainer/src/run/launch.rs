@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::fetch::{self, Kind};
+use datasets::passk::MIN_TASKS;
 use engine::Engine;
 
 use super::data_note::{DataNote, data_dir_of};
@@ -41,10 +42,10 @@ pub struct Launch {
     pub progress: Progress,
 }
 
-/// The configuration of a run to continue, with `--set` on top. Only what changes no number may be set.
+/// The configuration of a run to continue, with `--set` on top. Only what changes no number of the updates made so far may be set.
 ///
 /// # Errors
-/// [`TrainError::NoRun`], [`TrainError::Fixed`], [`TrainError::Config`].
+/// [`TrainError::NoRun`], [`TrainError::Fixed`], [`TrainError::Shorter`], [`TrainError::Config`].
 pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> {
     let path = run.join("config.toml");
     if !path.is_file() {
@@ -54,13 +55,38 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
         let (section, key, _) = config::parse_set(set)?;
         let free = section == "verifier"
             || (section == "engine" && key != "dtype")
-            || (section == "run" && matches!(key.as_str(), "checkpoint_every" | "keep" | "alarms"));
+            || (section == "run"
+                && matches!(
+                    key.as_str(),
+                    "checkpoint_every" | "keep" | "alarms" | "updates" | "epochs"
+                ));
         if !free {
             return Err(TrainError::Fixed(format!("{section}.{key}")));
         }
     }
     let text = std::fs::read_to_string(&path).map_err(|source| TrainError::io(&path, source))?;
-    Ok(config::parse(&path.display().to_string(), &text, sets)?)
+    let origin = path.display().to_string();
+    let config = config::parse(&origin, &text, sets)?;
+    let (begun, asked) = (config::parse(&origin, &text, &[])?.run, &config.run);
+    // Updates and epochs are compared once the tasks are counted.
+    for (unit, before, after) in [
+        ("updates", begun.updates, asked.updates),
+        ("epochs", begun.epochs, asked.epochs),
+    ] {
+        if let (Some(before), Some(after)) = (before, after)
+            && after < before
+        {
+            let told = |count: usize| match count {
+                1 => format!("1 {}", unit.trim_end_matches('s')),
+                _ => format!("{count} {unit}"),
+            };
+            return Err(TrainError::Shorter {
+                before: told(before),
+                after: told(after),
+            });
+        }
+    }
+    Ok(config)
 }
 
 /// The model's file or folder on this machine.
@@ -144,7 +170,8 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
     } else {
         RewardClient::counting_tests(&config.verifier)?
     };
-    rewards.start(&config.data.dataset, &dataset).await?;
+    let graders = rewards.start(&config.data.dataset, &dataset).await?;
+    let note = note.judged_by(&graders);
     progress.say(config.to_toml().trim_end());
     let options = config.engine_options()?;
     let open = || tokio::task::block_in_place(|| Engine::open(&model, options.clone()));
@@ -156,6 +183,9 @@ pub async fn launch(launch: Launch) -> Result<Summary, TrainError> {
         note.check_model(root, &model)?;
         if let Some(moved) = note.moved(root)? {
             progress.say(&format!("warning: {moved}"));
+        }
+        for other in note.judged_otherwise(root)? {
+            progress.say(&format!("warning: {other}"));
         }
     }
     let reference: Option<Arc<dyn Policy>> = match (config.algorithm.kl > 0.0, engine.base()) {
@@ -238,6 +268,22 @@ fn describe(model: &Path, engine: &Engine) -> String {
     )
 }
 
+/// What is to be said of evaluations on so few held-out tasks that nothing can be concluded from them.
+#[must_use]
+pub fn few_held_out(config: &Config, tasks: usize) -> Option<String> {
+    if config.eval.samples == 0 || !(1..MIN_TASKS).contains(&tasks) {
+        return None;
+    }
+    let remedy = match config.eval.limit {
+        Some(limit) if limit < MIN_TASKS => format!("`eval.limit` is {limit}; raise it"),
+        _ => "give the data set more tasks with the split `eval`".to_owned(),
+    };
+    let s = if tasks == 1 { "" } else { "s" };
+    Some(format!(
+        "{tasks} held-out task{s}: below {MIN_TASKS}, evaluations have no interval, the report concludes nothing, and no alarm hears of reward hacking; {remedy}"
+    ))
+}
+
 /// What a person should know before it costs hours.
 fn warnings(config: &Config, prompts: &Prompts) -> Vec<String> {
     let mut warnings = config.idle();
@@ -256,6 +302,7 @@ fn warnings(config: &Config, prompts: &Prompts) -> Vec<String> {
     if config.eval.samples > 0 && prompts.eval.is_empty() {
         warnings.push("there are no held-out tasks, so the run is never evaluated, no checkpoint is its best, and no alarm hears of reward hacking; give the data set tasks with the split `eval`, or set `eval.samples = 0`".to_owned());
     }
+    warnings.extend(few_held_out(config, prompts.eval.len()));
     if let Some((train, eval)) = prompts.overlap.first() {
         warnings.push(format!(
             "{} training questions also stand in the evaluation set ({train} is {eval}, for one), so the evaluation flatters; leave them out of one of the two",
@@ -283,7 +330,27 @@ mod tests {
             told_of_none.len() == 1 && told_of_none[0].contains("no held-out tasks"),
             "{told_of_none:?}"
         );
-        assert_eq!(told(2, "eval.samples=8"), Vec::<String>::new());
+        assert_eq!(told(20, "eval.samples=8"), Vec::<String>::new());
         assert_eq!(told(0, "eval.samples=0"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_run_with_few_held_out_tasks_is_warned_of() {
+        let told = |tasks: usize, sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            few_held_out(&config::load("quickstart", &sets).unwrap(), tasks)
+        };
+        let one = told(1, &[]).unwrap();
+        assert!(
+            one.starts_with("1 held-out task: below 20,") && one.contains("split `eval`"),
+            "{one}"
+        );
+        assert!(
+            told(19, &["eval.limit=19"])
+                .unwrap()
+                .ends_with("`eval.limit` is 19; raise it")
+        );
+        assert_eq!(told(20, &[]), None);
+        assert_eq!(told(1, &["eval.samples=0"]), None);
     }
 }

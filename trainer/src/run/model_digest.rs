@@ -24,7 +24,7 @@ const OTHERS: [&str; 7] = [
 ///
 /// # Errors
 /// [`TrainError::Io`].
-pub(super) fn digest(model: &Path) -> Result<String, TrainError> {
+pub fn digest(model: &Path) -> Result<String, TrainError> {
     let mut hasher = Hasher::new_derive_key("rapid trainer model 1");
     for path in files(model)? {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();

@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
+use datasets::passk::{MIN_TASKS, no_interval, percent};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::alarms::Alarm;
@@ -250,7 +251,7 @@ impl Progress {
     fn ahead(&self) -> String {
         let best = self
             .best
-            .map(|(_, pass)| format!(", best Pass@1 {:.1}%", 100.0 * pass))
+            .map(|(_, pass)| format!(", best Pass@1 {}", percent(pass)))
             .unwrap_or_default();
         let left = self
             .pace
@@ -315,30 +316,38 @@ fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
     let mut figures: Vec<String> = record
         .pass_at
         .iter()
-        .map(|(k, e)| {
-            format!(
-                "Pass@{k} {:.1}% [{:.1}, {:.1}]",
-                100.0 * e.mean,
-                100.0 * e.low,
-                100.0 * e.high
-            )
+        .map(|(k, estimate)| {
+            let interval = estimate.interval.map(|interval| {
+                format!(
+                    " (95% interval {} to {})",
+                    percent(interval.low),
+                    percent(interval.high)
+                )
+            });
+            let interval = interval.unwrap_or_default();
+            format!("Pass@{k} {}{interval}", percent(estimate.mean))
         })
         .collect();
+    // The same for every k, but for masked samples.
+    let fewest = record.pass_at.values().map(|estimate| estimate.tasks).min();
+    if let Some(tasks) = fewest.filter(|tasks| *tasks < MIN_TASKS) {
+        figures.push(no_interval(tasks));
+    }
     if record.masked > 0 {
         figures.push(format!("{} masked", record.masked));
     }
     let best = match best {
         Some((step, _)) if step == record.step => "; the best so far".to_owned(),
-        Some((step, pass)) => format!(
-            "; the best so far: Pass@1 {:.1}% after {step}",
-            100.0 * pass
-        ),
+        Some((step, pass)) => format!("; the best so far: Pass@1 {} after {step}", percent(pass)),
         None => String::new(),
     };
+    let s = |number: usize| if number == 1 { "" } else { "s" };
+    let tasks = record.tasks.len();
     format!(
-        "evaluation after {} updates on {} tasks: {}{best}",
+        "evaluation after {} update{} on {tasks} task{}: {}{best}",
         record.step,
-        record.tasks.len(),
+        s(record.step),
+        s(tasks),
         figures.join(", ")
     )
 }
@@ -346,7 +355,9 @@ fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::passk::Estimate;
+    use std::collections::BTreeMap;
+
+    use datasets::passk::{self, Counts};
 
     #[test]
     fn a_phase_under_way_says_how_fast_how_good_and_how_long() {
@@ -370,37 +381,47 @@ mod tests {
         assert_eq!(sampling_state(&first), "none done yet");
     }
 
-    #[test]
-    fn an_evaluation_says_which_was_best() {
-        let record = |step| EvalRecord {
+    fn evaluated(step: usize, tasks: usize) -> EvalRecord {
+        let counts = Counts {
+            judged: 4,
+            correct: 2,
+        };
+        let tasks: BTreeMap<String, Counts> =
+            (0..tasks).map(|task| (task.to_string(), counts)).collect();
+        let all: Vec<Counts> = tasks.values().copied().collect();
+        EvalRecord {
             step,
             samples: 4,
-            pass_at: [(
-                1,
-                Estimate {
-                    mean: 0.5,
-                    low: 0.4,
-                    high: 0.6,
-                    tasks: 100,
-                },
-            )]
-            .into(),
-            tasks: std::collections::BTreeMap::new(),
+            pass_at: [(1, passk::pass_at(&all, 1).unwrap())].into(),
+            tasks,
             masked: 0,
             length_mean: 8.0,
             truncated: 0.0,
-        };
-        let line = |step, best| evaluation_line(&record(step), best);
-        assert!(line(0, None).ends_with("Pass@1 50.0% [40.0, 60.0]"));
+        }
+    }
+
+    #[test]
+    fn an_evaluation_says_which_was_best() {
+        let line = |step, best| evaluation_line(&evaluated(step, 24), best);
+        let figures = "Pass@1 50.0% (95% interval 50.0% to 50.0%)";
+        assert!(line(0, None).ends_with(&format!("on 24 tasks: {figures}")));
         assert!(line(8, Some((8, 0.5))).ends_with("; the best so far"));
         assert!(line(9, Some((8, 0.6))).ends_with("; the best so far: Pass@1 60.0% after 8"));
         let masked = EvalRecord {
             masked: 3,
-            ..record(8)
+            ..evaluated(8, 24)
         };
         assert!(
             evaluation_line(&masked, Some((8, 0.5)))
-                .ends_with("Pass@1 50.0% [40.0, 60.0], 3 masked; the best so far")
+                .ends_with(&format!("{figures}, 3 masked; the best so far"))
+        );
+    }
+
+    #[test]
+    fn an_evaluation_on_few_tasks_has_no_interval() {
+        assert_eq!(
+            evaluation_line(&evaluated(1, 1), None),
+            "evaluation after 1 update on 1 task: Pass@1 50.0%, no interval: 1 task, and it takes 20"
         );
     }
 }

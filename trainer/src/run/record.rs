@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use datasets::passk::{Counts, Estimate};
 use engine::Finish;
 use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
 
 use super::repeats::Repeats;
 use crate::algo::Metrics;
-use crate::passk::{Counts, Estimate};
 use crate::rollout::SampledGroup;
 
 /// A line of `metrics.jsonl`: one optimiser update.

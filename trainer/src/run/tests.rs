@@ -1,4 +1,5 @@
 mod diverging;
+mod extending;
 mod resuming;
 mod unjudged;
 mod watching;
@@ -376,7 +377,7 @@ async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
 
     let error = go(
         &home.path().join("many"),
-        &config(&many.url, &["eval.samples=0"]),
+        &config(&many.url, &["run.updates=4", "eval.samples=0"]),
     )
     .await
     .unwrap_err()
@@ -496,7 +497,7 @@ fn a_continued_run_keeps_what_its_numbers_rest_on() {
     .unwrap();
     (config.verifier.url, config.run.keep) = (Some("http://127.0.0.1:2".into()), 3);
     assert_eq!(continued, config);
-    for set in ["optimiser.lr=1e-3", "run.seed=4", "run.updates=99"] {
+    for set in ["optimiser.lr=1e-3", "run.seed=4", "algorithm.h=4"] {
         let error = resume_config(home.path(), &[set.into()])
             .unwrap_err()
             .to_string();

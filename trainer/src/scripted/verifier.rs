@@ -75,6 +75,21 @@ impl Scripted {
         state: &'static str,
         handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
     ) -> Self {
+        Self::listen(address, state, json!([]), handler).await
+    }
+
+    /// As [`Scripted::of_letter_b`]; it says these things of its graders, as `/v1/info` has them.
+    pub(crate) async fn with_graders(graders: Value) -> Self {
+        let handler = |_, items: Vec<Item>| Answer::of_letter_b(&items);
+        Self::listen("127.0.0.1:0", "ready", graders, handler).await
+    }
+
+    async fn listen(
+        address: &str,
+        state: &'static str,
+        graders: Value,
+        handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let handler: Arc<Handler> = Arc::new(handler);
@@ -87,9 +102,10 @@ impl Scripted {
                 let (stream, _) = listener.accept().await.unwrap();
                 let (handler, count, most, now) =
                     (handler.clone(), count.clone(), most.clone(), now.clone());
+                let graders = graders.clone();
                 tokio::spawn(async move {
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    let _ = answer(stream, state, handler.as_ref(), &count).await;
+                    let _ = answer(stream, state, &graders, handler.as_ref(), &count).await;
                     now.fetch_sub(1, Ordering::SeqCst);
                 });
             }
@@ -121,6 +137,7 @@ impl Scripted {
 async fn answer(
     stream: TcpStream,
     state: &str,
+    graders: &Value,
     handler: &Handler,
     count: &AtomicUsize,
 ) -> std::io::Result<()> {
@@ -154,7 +171,7 @@ async fn answer(
         "/v1/info" => (
             200,
             "",
-            json!({"service": "scripted", "version": "1", "api": "v1", "graders": [], "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MOST_ITEMS, "queue": 2 * MOST_ITEMS}}),
+            json!({"service": "scripted", "version": "1", "api": "v1", "graders": graders, "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MOST_ITEMS, "queue": 2 * MOST_ITEMS}}),
         ),
         _ => {
             let items: Vec<Item> = serde_json::from_value(

@@ -45,7 +45,8 @@ pub struct GraderInfo {
     /// Digest of the interpreter, 64 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// A policy that changes verdicts: `boxed` or `any` for math.
+    /// Settings that change verdicts: for math where an answer may stand and what makes two the same, as in `boxed, standard`; for code how the program is found,
+    /// `program` or `last-block`. Recipes name what they expect of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
 }

@@ -14,7 +14,7 @@ pub struct VerifyRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// Any string; echoed in the answer.
+    /// Any string; echoed in the answer. The service takes and echoes numbers too, from clients that have them.
     pub id: String,
     /// What decides whether the completion is right.
     pub task: TaskRef,
@@ -22,7 +22,8 @@ pub struct Item {
     /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_digest: Option<String>,
-    /// The prompt as the model saw it.
+    /// The prompt as the model saw it. No grader looks at it, but the verdict's key holds it.
+    #[serde(default)]
     pub prompt: String,
     /// What the model answered, without the prompt.
     pub completion: String,
@@ -48,7 +49,7 @@ pub enum TaskRef {
 pub enum InlineTask {
     /// A question with one final answer, in LaTeX or plain text.
     Math {
-        /// The right answer.
+        /// The right answer. The service takes a number too, as the text that it is written as.
         answer: String,
     },
     /// A Python function to write.

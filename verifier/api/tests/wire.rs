@@ -102,6 +102,14 @@ fn a_task_travels_with_all_that_decides_on_it() {
 }
 
 #[test]
+fn a_request_without_prompts_is_one_with_empty_prompts() {
+    let text = r#"{"items":[{"id":"a","task":"mbppplus/2","completion":"c"}]}"#;
+    let request: VerifyRequest = serde_json::from_str(text).unwrap();
+    assert_eq!(request.items[0].prompt, "");
+    assert!(sent(&request).contains(r#""prompt":"""#));
+}
+
+#[test]
 fn every_way_to_compare_has_its_word() {
     for (compare, word) in [
         (Compare::Equal, "equal"),

@@ -24,6 +24,7 @@ const PIECES: &[&str] = &[
     "\\div", "}{", "^{", "_{", "½", "√", "π", "\\boxed{", "million", "dollars", "\\choose", "\\approx", "\\emptyset", "_8", "PM",
     "√16777183", "√16777139", "√16776491", "√8179", "\\sqrt{12345678901234567890}", "\\{√8179+√12967,", "\\sqrt[3]{7}+", "\\sin 1,", "3^{5000}", "(1+\\pm", "x>1,", "x\\ne 2,",
     "(0,1)\\cup", "\\binom{4096}{2048}", "512!", "x_1", "443075998594971901525755795893562721", "0.\\overline{142857}", "\\land", "(x,y)=",
+    "AB:BC=", "the ratio ", "\\text{the area of }", "m\\angle A:", "pct", " per cent", "-2y\\ge 6", "2x<4", "x=1,y=2;", "(1,2),", "2(x+", ")/3", "(a-5)/3",
 ];
 /// Times that a part of an answer is repeated, at most: that makes answers of the length that is compared, which single pieces seldom do.
 const REPEATED: usize = 64;

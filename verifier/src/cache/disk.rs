@@ -1,7 +1,7 @@
 //! The cache's file: a redb database that survives being killed at any moment, and does not grow beyond its bound.
 //!
-//! Entries are in two tables of a kind, a young one and an old one. What is written goes to the young one, and so does what is found in the old one. Where the
-//! young ones have half of the bound, they become the old ones, whose entries, which nobody asked for since, are gone.
+//! Entries, which are verdicts, are in two tables, a young one and an old one. What is written goes to the young one, and so does what is found in the old one. Where the
+//! young one has half of the bound, it becomes the old one, whose entries, which nobody asked for since, are gone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,39 +24,15 @@ const PAGES: usize = 64 << 20;
 const BATCH: usize = 4096;
 /// Bytes of the file, about, where nothing else is said.
 pub const BYTES: u64 = 4 << 30;
-/// What the entries of the young tables weigh together, under [`YOUNG`].
+/// What the entries of the young table weigh together, under [`YOUNG`].
 const WEIGHTS: TableDefinition<'static, &'static str, u64> = TableDefinition::new("weights-1");
 const YOUNG: &str = "young";
 
-/// The entries of one kind, by their keys.
+/// Verdicts, as JSON, by their keys.
 type Entries = TableDefinition<'static, [u8; 32], &'static [u8]>;
 
-/// What an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Table {
-    /// Verdicts, as JSON.
-    Verdicts,
-    /// Values that tasks' own solutions returned.
-    Expected,
-}
-
-impl Table {
-    const ALL: [Table; 2] = [Table::Verdicts, Table::Expected];
-
-    fn young(self) -> Entries {
-        match self {
-            Table::Verdicts => TableDefinition::new("verdicts-1"),
-            Table::Expected => TableDefinition::new("expected-1"),
-        }
-    }
-
-    fn old(self) -> Entries {
-        match self {
-            Table::Verdicts => TableDefinition::new("verdicts-1-old"),
-            Table::Expected => TableDefinition::new("expected-1-old"),
-        }
-    }
-}
+const ENTRIES: Entries = TableDefinition::new("verdicts-1");
+const OLD: Entries = TableDefinition::new("verdicts-1-old");
 
 /// Why there is no cache on disk.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +62,7 @@ pub struct Disk {
 }
 
 enum Write {
-    Entry(Table, Key, Vec<u8>),
+    Entry(Key, Vec<u8>),
     /// Answered when all that was sent before is on the disk.
     Flush(SyncSender<()>),
 }
@@ -149,11 +125,11 @@ impl Disk {
 
     /// The entry under `key`. A failure to read counts as an absent entry, and is logged.
     #[must_use]
-    pub fn get(&self, table: Table, key: &Key) -> Option<Vec<u8>> {
-        match read(&self.database, table, key) {
+    pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
+        match read(&self.database, key) {
             Ok(Some((entry, old))) => {
                 if old {
-                    self.put(table, *key, entry.clone());
+                    self.put(*key, entry.clone());
                 }
                 Some(entry)
             }
@@ -166,10 +142,10 @@ impl Disk {
     }
 
     /// Keeps an entry: soon, not at once. What a kill loses is only work that will be done again.
-    pub fn put(&self, table: Table, key: Key, bytes: Vec<u8>) {
+    pub fn put(&self, key: Key, bytes: Vec<u8>) {
         if let Some(writes) = &self.writes {
             // The writer ends only when this sender does.
-            let _ = writes.send(Write::Entry(table, key, bytes));
+            let _ = writes.send(Write::Entry(key, bytes));
         }
     }
 
@@ -232,11 +208,9 @@ fn open(path: &Path) -> Result<Database, Broken> {
 fn lay_out(write: &WriteTransaction) -> Result<(), redb::Error> {
     write.open_table(WEIGHTS)?;
     let mut known = vec![WEIGHTS.name().to_owned()];
-    for table in Table::ALL {
-        for entries in [table.young(), table.old()] {
-            write.open_table(entries)?;
-            known.push(entries.name().to_owned());
-        }
+    for entries in [ENTRIES, OLD] {
+        write.open_table(entries)?;
+        known.push(entries.name().to_owned());
     }
     let tables: Vec<_> = write.list_tables()?.collect();
     for table in tables {
@@ -261,13 +235,9 @@ fn aside(path: &Path) -> PathBuf {
 }
 
 /// The entry, and whether it is among the old ones.
-fn read(
-    database: &Database,
-    table: Table,
-    key: &Key,
-) -> Result<Option<(Vec<u8>, bool)>, redb::Error> {
+fn read(database: &Database, key: &Key) -> Result<Option<(Vec<u8>, bool)>, redb::Error> {
     let read = database.begin_read()?;
-    for (entries, old) in [(table.young(), false), (table.old(), true)] {
+    for (entries, old) in [(ENTRIES, false), (OLD, true)] {
         let entries = read.open_table(entries)?;
         if let Some(entry) = entries.get(key.0)? {
             return Ok(Some((entry.value().to_vec(), old)));
@@ -286,7 +256,7 @@ fn write_all(database: &Database, bytes: u64, path: &Path, queue: &Receiver<Writ
         let mut next = Some(first);
         while let Some(write) = next {
             match write {
-                Write::Entry(table, key, bytes) => batch.push((table, key, bytes)),
+                Write::Entry(key, bytes) => batch.push((key, bytes)),
                 Write::Flush(done) => {
                     flushes.push(done);
                     break;
@@ -315,13 +285,13 @@ fn write_all(database: &Database, bytes: u64, path: &Path, queue: &Receiver<Writ
 fn write_batch(
     database: &Database,
     bytes: u64,
-    batch: &[(Table, Key, Vec<u8>)],
+    batch: &[(Key, Vec<u8>)],
 ) -> Result<(), redb::Error> {
     if batch.is_empty() {
         return Ok(());
     }
     let write = database.begin_write()?;
-    let more: u64 = batch.iter().map(|(_, _, entry)| weight(entry)).sum();
+    let more: u64 = batch.iter().map(|(_, entry)| weight(entry)).sum();
     // A file from before there was a bound does not say what it has: as much as it may.
     let weighed = {
         let weights = write.open_table(WEIGHTS)?;
@@ -330,16 +300,14 @@ fn write_batch(
     };
     let mut young = weighed.saturating_add(more);
     if young > bytes / 2 {
-        for table in Table::ALL {
-            write.delete_table(table.old())?;
-            write.rename_table(table.young(), table.old())?;
-        }
+        write.delete_table(OLD)?;
+        write.rename_table(ENTRIES, OLD)?;
         young = more;
     }
-    for table in Table::ALL {
-        // Also made anew where it has just become the old one; reads want all of them there.
-        let mut open = write.open_table(table.young())?;
-        for (_, key, entry) in batch.iter().filter(|(of, _, _)| *of == table) {
+    {
+        // Made again where it has just become the old one.
+        let mut open = write.open_table(ENTRIES)?;
+        for (key, entry) in batch {
             open.insert(key.0, entry.as_slice())?;
         }
     }
@@ -363,12 +331,9 @@ mod tests {
         let path = folder.path().join("cache.redb");
         std::fs::write(&path, "this is not a database".repeat(1000)).unwrap();
         let disk = Disk::open(&path).unwrap();
-        disk.put(Table::Verdicts, Key([1; 32]), b"kept".to_vec());
+        disk.put(Key([1; 32]), b"kept".to_vec());
         disk.flush();
-        assert_eq!(
-            disk.get(Table::Verdicts, &Key([1; 32])).as_deref(),
-            Some(b"kept".as_slice())
-        );
+        assert_eq!(disk.get(&Key([1; 32])).as_deref(), Some(b"kept".as_slice()));
         assert!(folder.path().join("cache.redb.corrupt-1").exists());
     }
 
@@ -379,7 +344,7 @@ mod tests {
         {
             let disk = Disk::open(&path).unwrap();
             for n in 0..200 {
-                disk.put(Table::Expected, Key([n; 32]), vec![n; 4096]);
+                disk.put(Key([n; 32]), vec![n; 4096]);
             }
         }
         let length = std::fs::metadata(&path).unwrap().len();
@@ -390,9 +355,9 @@ mod tests {
             .set_len(length / 3)
             .unwrap();
         let disk = Disk::open(&path).unwrap();
-        disk.put(Table::Verdicts, Key([1; 32]), b"kept".to_vec());
+        disk.put(Key([1; 32]), b"kept".to_vec());
         disk.flush();
-        assert!(disk.get(Table::Verdicts, &Key([1; 32])).is_some());
+        assert!(disk.get(&Key([1; 32])).is_some());
     }
 
     fn numbered(n: u32) -> Key {
@@ -406,9 +371,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::open(&folder.path().join("cache.redb")).unwrap();
         let written = (0..3_000).any(|n| {
-            disk.put(Table::Verdicts, numbered(n), b"kept".to_vec());
+            disk.put(numbered(n), b"kept".to_vec());
             std::thread::sleep(GATHER / 4);
-            disk.get(Table::Verdicts, &numbered(0)).is_some()
+            disk.get(&numbered(0)).is_some()
         });
         assert!(written);
     }
@@ -420,14 +385,14 @@ mod tests {
         for _ in 0..2 {
             let disk = Disk::open_within(&path, 1 << 20).unwrap();
             for n in 0..1_000 {
-                disk.put(Table::Verdicts, numbered(n), vec![7; 16 << 10]);
+                disk.put(numbered(n), vec![7; 16 << 10]);
                 if n % 10 == 9 {
                     disk.flush();
-                    assert!(disk.get(Table::Verdicts, &numbered(0)).is_some(), "{n}");
+                    assert!(disk.get(&numbered(0)).is_some(), "{n}");
                 }
             }
-            assert!(disk.get(Table::Verdicts, &numbered(1)).is_none());
-            assert!(disk.get(Table::Verdicts, &numbered(999)).is_some());
+            assert!(disk.get(&numbered(1)).is_none());
+            assert!(disk.get(&numbered(999)).is_some());
         }
         // 32 MiB were written.
         assert!(std::fs::metadata(&path).unwrap().len() < 8 << 20);
@@ -449,7 +414,7 @@ mod tests {
         let database = Database::create(&path).unwrap();
         let read = database.begin_read().unwrap();
         assert!(read.open_table(OTHER).is_err());
-        assert!(read.open_table(Table::Verdicts.young()).is_ok());
+        assert!(read.open_table(ENTRIES).is_ok());
     }
 
     #[test]
@@ -481,12 +446,9 @@ mod tests {
         let path = folder.path().join("cache.redb");
         Disk::open(&path)
             .unwrap()
-            .put(Table::Expected, Key([7; 32]), b"value".to_vec());
+            .put(Key([7; 32]), b"value".to_vec());
         assert_eq!(
-            Disk::open(&path)
-                .unwrap()
-                .get(Table::Expected, &Key([7; 32]))
-                .as_deref(),
+            Disk::open(&path).unwrap().get(&Key([7; 32])).as_deref(),
             Some(b"value".as_slice())
         );
     }

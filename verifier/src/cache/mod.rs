@@ -1,14 +1,16 @@
-//! Verdicts that need not be made twice, in memory and on disk.
+//! Verdicts, and what tasks' own solutions return, that need not be made twice, in memory and on disk.
 
 mod disk;
 mod lru;
+mod shelf;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A key is the digest of everything that a verdict, or an expected value, depends on.
 pub use datasets::digest::{Digest as Key, DigestWriter as KeyWriter};
-pub use disk::{BYTES as DISK_BYTES, Disk, Table};
+pub use disk::{BYTES as DISK_BYTES, Disk};
 pub(crate) use lru::Lru;
+pub use shelf::{Claim, Shelf};
 
 use crate::grade::Grading;
 
@@ -51,7 +53,7 @@ impl VerdictCache {
         if let Some(grading) = self.in_memory(key) {
             return Some(grading);
         }
-        let bytes = self.disk.as_ref()?.get(Table::Verdicts, key)?;
+        let bytes = self.disk.as_ref()?.get(key)?;
         let grading: Grading = serde_json::from_slice(&bytes).ok()?;
         self.remember(*key, &grading);
         Some(grading)
@@ -66,7 +68,7 @@ impl VerdictCache {
         if let Some(disk) = &self.disk
             && let Ok(bytes) = serde_json::to_vec(grading)
         {
-            disk.put(Table::Verdicts, key, bytes);
+            disk.put(key, bytes);
         }
     }
 

@@ -13,6 +13,7 @@ use serde_json::json;
 use verifier::grade::code::Extent;
 use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
+use verifier::service::Kept;
 use verifier::setup;
 
 use super::{ConfigArgs, prepare, print, progress_bar};
@@ -100,7 +101,7 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let mut registry = Registry::default();
     registry.add(dataset);
     let started = Instant::now();
-    let (service, open) = setup::with_registry(&config, None, registry, None)?;
+    let (service, open) = setup::with_registry(&config, None, registry, Kept::default())?;
     service.prepare(prepare::apart(&config, open));
     let start_seconds = started.elapsed().as_secs_f64();
     let runtime =
@@ -173,6 +174,7 @@ fn solutions(dataset: &Dataset) -> Vec<Sample> {
                 task: task.id.clone(),
                 prompt: String::new(),
                 completion: code.canonical.clone()?,
+                whole: false,
             }),
             _ => None,
         })

@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 use verifier::config::SandboxKind;
 use verifier::registry::Registry;
+use verifier::service::Kept;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
@@ -82,7 +83,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             None => Check::new(State::Warn, "sandbox artifact", "not on this machine: `rapid-verifier fetch` fetches it, --sandbox-dir names a folder that holds it"),
         });
     }
-    let (service, open) = setup::with_registry(&config, None, Registry::default(), None)?;
+    let (service, open) =
+        setup::with_registry(&config, None, Registry::default(), Kept::default())?;
     let started = Instant::now();
     service.prepare(prepare::apart(&config, open));
     let seconds = started.elapsed().as_secs_f64();

@@ -6,7 +6,7 @@ use std::error::Error;
 use datasets::DatasetError;
 use datasets::fetch::FetchError;
 use verifier::config::ConfigError;
-use verifier::score::ScoreError;
+use verifier::score::{ResultsError, ScoreError};
 use verifier::setup::SetupError;
 
 use super::Usage;
@@ -19,23 +19,24 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
 /// Whether what was typed is at fault, the configuration's file included.
 fn is_typed(error: &(dyn Error + 'static)) -> bool {
     let dataset = error.downcast_ref::<DatasetError>();
+    let samples = error.downcast_ref::<ScoreError>();
+    let results = error.downcast_ref::<ResultsError>();
     let fetched = error.downcast_ref::<FetchError>();
     error.is::<Usage>()
         || error.is::<ConfigError>()
         || error.downcast_ref::<SetupError>().is_some_and(setup)
-        || error.downcast_ref::<ScoreError>().is_some_and(score)
+        || samples.is_some_and(ScoreError::is_misnamed)
+        || results.is_some_and(ResultsError::is_misnamed)
         || dataset.is_some_and(DatasetError::is_misnamed)
         || fetched.is_some_and(FetchError::is_misnamed)
 }
 
 fn setup(error: &SetupError) -> bool {
     match error {
-        SetupError::Token { .. } | SetupError::Unguarded(_) => true,
+        SetupError::Token { .. } | SetupError::Unguarded { .. } | SetupError::Unresolved { .. } => {
+            true
+        }
         SetupError::Dataset(error) => error.is_misnamed(),
         SetupError::Threads(_) => false,
     }
-}
-
-fn score(error: &ScoreError) -> bool {
-    matches!(error, ScoreError::Io { path, .. } if !path.exists())
 }

@@ -7,15 +7,16 @@ pub(crate) mod doctor;
 pub(crate) mod exit;
 pub(crate) mod fetch;
 pub(crate) mod prepare;
+pub(crate) mod progress;
 pub(crate) mod score;
 pub(crate) mod serve;
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::Config;
+use verifier::grade::code::Extraction as CodeExtraction;
 use verifier::grade::math::{Extraction, Policy};
 
 /// Writes a result to stdout. A reader that has gone (`| head`) is no error of ours.
@@ -55,6 +56,9 @@ pub(crate) struct ConfigArgs {
     /// What makes two answers to a math problem the same
     #[arg(long, value_enum, value_name = "POLICY")]
     math_policy: Option<Policy>,
+    /// How the program is found in a completion
+    #[arg(long, value_enum, value_name = "RULE")]
+    code_extraction: Option<CodeExtraction>,
     /// Folder of the sandbox's artifact [default: where `rapid-verifier fetch` puts it]
     #[arg(long, value_name = "DIR")]
     sandbox_dir: Option<PathBuf>,
@@ -92,6 +96,9 @@ impl ConfigArgs {
         if let Some(policy) = self.math_policy {
             config.math.policy = policy;
         }
+        if let Some(extraction) = self.code_extraction {
+            config.code.extraction = extraction;
+        }
         if let Some(dir) = &self.sandbox_dir {
             config.code.dir = Some(dir.clone());
         }
@@ -103,43 +110,13 @@ impl ConfigArgs {
     }
 }
 
-/// Fails where [`write_whole`] would: asked before the work whose result it is to write.
-pub(crate) fn check_place(path: &Path) -> Result<(), Usage> {
-    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(Usage(format!(
-            "{} is there already and is no regular file, so it cannot be replaced; name another file",
-            path.display()
-        )));
-    }
-    let aside = aside(path);
-    std::fs::write(&aside, "")
-        .and_then(|()| std::fs::remove_file(&aside))
-        .map_err(|error| Usage(format!("{}: {error}", unwritten(path))))
-}
-
-/// Writes `text` aside and renames it to `path`.
-pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let aside = aside(path);
-    std::fs::write(&aside, text)
-        .and_then(|()| std::fs::rename(&aside, path))
-        .with_context(|| unwritten(path))
-}
-
-fn aside(path: &Path) -> PathBuf {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".part");
-    aside.into()
-}
-
-fn unwritten(path: &Path) -> String {
-    format!(
-        "{} cannot be written; check that its folder exists and the disk has room",
-        path.display()
-    )
-}
-
 /// A bar on stderr where that is a terminal, and nothing elsewhere.
 pub(crate) fn progress_bar(length: usize) -> ProgressBar {
+    progress_bar_of("judging", length)
+}
+
+/// The same, with another word for what is being done.
+pub(crate) fn progress_bar_of(what: &'static str, length: usize) -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
     } else {
@@ -149,5 +126,5 @@ pub(crate) fn progress_bar(length: usize) -> ProgressBar {
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::with_draw_target(Some(length as u64), target)
         .with_style(style)
-        .with_message("judging")
+        .with_message(what)
 }

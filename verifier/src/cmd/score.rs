@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use serde_json::json;
 use verifier::grade::code::Extent;
 use verifier::registry::Registry;
-use verifier::score::{Score, judge_samples, read_samples};
+use verifier::score::{Judging, Results, ResultsError, Sample, Score, read_samples, repeated};
 use verifier::setup;
+use verifier_api::Judgement;
 
-use super::{ConfigArgs, Usage, check_place, prepare, print, progress_bar, write_whole};
+use super::progress::Progress;
+use super::{ConfigArgs, Usage, prepare, print, say};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -18,15 +19,20 @@ use super::{ConfigArgs, Usage, check_place, prepare, print, progress_bar, write_
   rapid-verifier score --dataset mbppplus --samples samples.jsonl
   rapid-verifier score --dataset starter-math --samples samples.jsonl --k 1,8 --json
   rapid-verifier score --dataset tasks.jsonl --samples samples.jsonl --out judged.jsonl
+  rapid-verifier score --dataset humaneval --samples evalplus_results/humaneval/model.jsonl.gz
+  zcat samples.jsonl.gz | rapid-verifier score --dataset mbppplus --samples -
 
-A sample is one line, {\"task_id\": 2, \"completion\": \"…\"}; `task` or `id` serve as well, and \"Mbpp/2\" or \"mbppplus/2\" name the same task.")]
+A sample is one line, {\"task_id\": 2, \"completion\": \"…\"}; `task` or `id` serve as well, and \"Mbpp/2\" or \"mbppplus/2\" name the same task. EvalPlus's files
+are taken as they are: a `solution` is a whole program, which is run as it stands, where a program is looked for in a `completion`.
+With --out, each judgement is in the file once those of the samples before it are. After an interruption the same command goes on where the file ends.
+docs/score.md, in the repository, says more.")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
     /// Data set of the samples' tasks: a name, or a .jsonl file of one's own
     #[arg(long, value_name = "NAME")]
     dataset: String,
-    /// File of samples, one JSON object a line
+    /// File of samples, one JSON object a line, packed with gzip or not; `-` for standard input; or EvalPlus's folder of programs
     #[arg(long, value_name = "FILE")]
     samples: PathBuf,
     /// The k of Pass@k
@@ -38,22 +44,28 @@ pub(crate) struct Args {
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
-    /// Write the judgements, one JSON object a line, in the samples' order
+    /// Write the judgements as they come, one JSON object a line, in the samples' order; those that the file holds already are not made again
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Fails where `out` is one of the files that are read, which it would replace.
+/// Fails where `out` cannot be a file of judgements: one of the files that are read, or no file.
 fn check_apart(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
     let Ok(place) = out.canonicalize() else {
         return Ok(());
     };
+    if !place.is_file() {
+        return Err(Usage(format!(
+            "--out {} is there already and is no regular file; name another file",
+            out.display()
+        )));
+    }
     match read
         .iter()
         .find(|(_, path)| path.canonicalize().is_ok_and(|other| other == place))
     {
         Some((flag, _)) => Err(Usage(format!(
-            "--out {} is the file of {flag}, which it would replace; name another file",
+            "--out {} is the file of {flag}, which is only read; name another file",
             out.display()
         ))),
         None => Ok(()),
@@ -74,38 +86,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         )?;
         check_place(path)?;
     }
-    let mut config = args.config.resolve()?;
+    let config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
     let name = dataset.name.clone();
     let samples = read_samples(&args.samples, &dataset)?;
-    config.limits.queue = config.limits.queue.max(samples.len());
+    note_repeated(&samples);
+    // Before the sandbox is made, which may take a minute.
+    let (results, held) = match &args.out {
+        Some(path) => {
+            let (results, held) = Results::open(path, &samples)?;
+            (Some(results), held)
+        }
+        None => (None, Vec::new()),
+    };
     let mut registry = Registry::default();
     registry.add(dataset);
-    let (service, open) = setup::with_registry(&config, None, registry, setup::disk(&config))?;
+    let (service, open) = setup::with_registry(&config, None, registry, setup::kept(&config))?;
     service.prepare(prepare::apart(&config, open));
 
-    let bar = progress_bar(samples.len());
-    let runtime =
-        tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
     let extent = if args.all_tests {
         Extent::All
     } else {
         Extent::UntilFailure
     };
-    let judgements = runtime.block_on(judge_samples(&service, &samples, extent, || bar.inc(1)));
-    bar.finish_and_clear();
-
-    if let Some(path) = &args.out {
-        let mut text = String::new();
-        for (sample, judgement) in samples.iter().zip(&judgements) {
-            let mut line = serde_json::to_value(judgement)?;
-            line["task"] = json!(sample.task);
-            line["completion"] = json!(sample.completion);
-            text.push_str(&line.to_string());
-            text.push('\n');
-        }
-        write_whole(path, &text)?;
-    }
+    let judging = Judging::new(&service, &samples, extent);
+    let judgements = judge(&judging, &samples, results, held)?;
     let score = Score::new(&name, &judgements, &args.k);
     if args.json {
         print(&(serde_json::to_string_pretty(&score)? + "\n"))?;
@@ -125,4 +130,76 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The judgements of all samples, those included that `results` held already.
+fn judge(
+    judging: &Judging<'_>,
+    samples: &[Sample],
+    mut results: Option<Results>,
+    held: Vec<Judgement>,
+) -> anyhow::Result<Vec<Judgement>> {
+    let left = match &results {
+        Some(results) => judging.left(results, &held)?,
+        None => (0..samples.len()).collect(),
+    };
+    let done = samples.len() - left.len();
+    if !held.is_empty() {
+        say(&format!(
+            "{done} of {} samples have a verdict in the file of --out already",
+            samples.len()
+        ));
+    }
+    let mut progress = Progress::new(done, samples.len());
+    let mut judgements: Vec<Option<Judgement>> = held.into_iter().map(Some).collect();
+    judgements.resize(samples.len(), None);
+    let keep = |index: usize, judgement: Judgement| -> Result<(), ResultsError> {
+        if let Some(results) = &mut results {
+            results.put(index, &samples[index], &judgement)?;
+        }
+        judgements[index] = Some(judgement);
+        progress.step();
+        Ok(())
+    };
+    let judged = tokio::runtime::Runtime::new()
+        .context("the async runtime could not be started")?
+        .block_on(judging.judge(left, keep));
+    progress.finish();
+    judged?;
+    if let Some(results) = results {
+        results.finish()?;
+    }
+    Ok(judgements.into_iter().flatten().collect())
+}
+
+/// Fails where no file can be made at `path`: asked before the work whose results it is to hold.
+fn check_place(path: &Path) -> Result<(), Usage> {
+    let there = path.exists();
+    let made = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .and_then(|_| {
+            if there {
+                Ok(())
+            } else {
+                std::fs::remove_file(path)
+            }
+        });
+    made.map_err(|error| {
+        Usage(format!(
+            "{} cannot be written ({error}); check that its folder exists and the disk has room",
+            path.display()
+        ))
+    })
+}
+
+/// A file that was put together twice doubles its samples, which no figure shows.
+fn note_repeated(samples: &[Sample]) {
+    if let Some((count, [first, second])) = repeated(samples) {
+        say(&format!(
+            "note: {count} of the {} samples are word for word one of the same task before them (the first: sample {second} is sample {first} again); each counts",
+            samples.len()
+        ));
+    }
 }

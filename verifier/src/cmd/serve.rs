@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
+use verifier::config::Listen;
 use verifier::service::serve;
-use verifier::setup;
+use verifier::setup::{self, Listening};
 
 use super::{ConfigArgs, prepare, print};
 
@@ -17,6 +18,7 @@ use super::{ConfigArgs, prepare, print};
 #[command(after_help = "Examples:
   rapid-verifier serve
   rapid-verifier serve --listen 127.0.0.1:0          a free port; the line `listening on http://…` names it
+  rapid-verifier serve --listen localhost:8701       a name; without a token, all its addresses have to be this machine's own
   rapid-verifier serve --listen 0.0.0.0:8700 --token-file token --require math,code
   rapid-verifier serve --config deploy/verifier.toml --set limits.items=100
   rapid-verifier serve --set code.sandbox=docker      programs in containers; sandboxes/docker makes the image
@@ -24,15 +26,15 @@ use super::{ConfigArgs, prepare, print};
 
 deploy/verifier.toml, in the repository, explains every key of the configuration and has its default. The keys are
 listen, data_dir, datasets, workers, require, token_file, limits.{body_bytes, items, queue, connections},
-cache.{dir, disk, disk_bytes, memory_bytes, expected_bytes}, math.{extraction, policy}, code.{sandbox, dir, fuel, memory_bytes, memory_total_bytes, value_bytes, backstop_seconds},
+cache.{dir, disk, disk_bytes, memory_bytes, expected_bytes}, math.{extraction, policy}, code.{extraction, sandbox, dir, fuel, memory_bytes, memory_total_bytes, value_bytes, backstop_seconds},
 docker.{host, image, runtime, containers}, lean.{project, backend, command, env, dir, revision, headers, axioms, checker, jail, seconds, start_seconds,
 memory_mib, processes, uses}")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// IP address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8700]
-    #[arg(long, value_name = "ADDR", value_parser = address)]
-    listen: Option<SocketAddr>,
+    /// Host and port to listen on, the host an IP address or a name; port 0 takes a free one [default: 127.0.0.1:8700]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<Listen>,
     /// File whose first line is the token that clients must send; the environment's RAPID_VERIFIER_TOKEN may hold the token itself instead
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -55,8 +57,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut config = args.config.resolve()?;
-    if let Some(listen) = args.listen {
-        config.listen = listen;
+    if let Some(listen) = &args.listen {
+        config.listen.clone_from(listen);
     }
     if let Some(file) = &args.token_file {
         config.token_file = Some(file.clone());
@@ -70,7 +72,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         toml::to_string(&config).unwrap_or_default()
     );
 
-    let (service, open) = setup::service(&config, args.token.clone())?;
+    let Listening {
+        service,
+        addresses,
+        open,
+    } = setup::service(&config, args.token.clone())?;
     let names: Vec<String> = service
         .registry()
         .datasets()
@@ -83,7 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let served = tokio::runtime::Runtime::new()
         .context("the async runtime could not be started")?
         .block_on(async {
-            let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+            let listener = bind(&addresses).await.map_err(|error| {
                 let what = format!("cannot listen on {}: {}", config.listen, hint(error.kind()));
                 anyhow::Error::new(error).context(what)
             })?;
@@ -103,10 +109,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     served
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        "an IP address and a port are wanted, as in 127.0.0.1:8700 or [::1]:8700; names such as localhost are not looked up".to_owned()
-    })
+/// Listens on the first of the addresses that this machine has. One that it has and another program listens on is not passed over: clients that try them in
+/// the same order would come to that program.
+async fn bind(addresses: &[SocketAddr]) -> std::io::Result<TcpListener> {
+    let mut absent = std::io::Error::from(ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match TcpListener::bind(address).await {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::AddrNotAvailable | ErrorKind::Unsupported
+                ) =>
+            {
+                absent = error;
+            }
+            other => return other,
+        }
+    }
+    Err(absent)
 }
 
 /// What to do where an address cannot be listened on.
@@ -192,16 +212,21 @@ async fn stdin_ended() {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_address_is_an_ip_and_a_port() {
-        for good in ["127.0.0.1:8700", "[::1]:0"] {
-            assert!(address(good).is_ok(), "{good}");
-        }
-        for bad in ["localhost:8700", "127.0.0.1", "8700", ""] {
-            assert!(
-                address(bad).unwrap_err().contains("127.0.0.1:8700"),
-                "{bad}"
-            );
-        }
+    #[tokio::test]
+    async fn the_first_address_that_is_this_machines_is_taken_unless_another_program_has_it() {
+        // 192.0.2.0/24 is for documentation, and no machine's (RFC 5737).
+        let (absent, here) = ("192.0.2.1:0", "127.0.0.1:0");
+        let addresses = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let listener = bind(&addresses(&[absent, here])).await.unwrap();
+        let taken = listener.local_addr().unwrap();
+        assert!(taken.ip().is_loopback());
+        let error = bind(&addresses(&[&taken.to_string(), here]))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        let error = bind(&addresses(&[absent])).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
     }
 }

@@ -1,10 +1,9 @@
 //! The keys of the configuration, what each takes, and what is said of others.
 
-use std::net::SocketAddr;
-
 use toml::{Table, Value};
 
 use super::ConfigError;
+use super::listen::{self, Listen};
 use crate::registry::nearest;
 
 /// What a key takes.
@@ -41,7 +40,7 @@ impl Kind {
             Kind::Number => value.is_integer() || value.is_float(),
             Kind::Address => value
                 .as_str()
-                .is_some_and(|text| text.parse::<SocketAddr>().is_ok()),
+                .is_some_and(|text| text.parse::<Listen>().is_ok()),
             Kind::OneOf(names) => value.as_str().is_some_and(|text| names.contains(&text)),
         }
     }
@@ -54,7 +53,7 @@ impl Kind {
             Kind::Flag => "true or false".to_owned(),
             Kind::Whole(most) => format!("a whole number, 0 to {most}"),
             Kind::Number => "a number".to_owned(),
-            Kind::Address => "an IP address and a port, as in 127.0.0.1:8700".to_owned(),
+            Kind::Address => listen::FORM.to_owned(),
             Kind::OneOf(names) => format!("one of `{}`", names.join("`, `")),
         }
     }
@@ -98,6 +97,7 @@ const KEYS: &[(&str, Kind)] = &[
         "math.policy",
         Kind::OneOf(&["strict", "standard", "lenient"]),
     ),
+    ("code.extraction", Kind::OneOf(&["program", "last-block"])),
     ("code.sandbox", Kind::OneOf(&["wasm", "docker", "none"])),
     ("code.dir", Kind::Text),
     ("code.fuel", WHOLE),
@@ -303,7 +303,7 @@ mod tests {
             ("lean.env=x", "takes texts by name"),
             ("docker.image=1", "takes a text"),
             ("code.backstop_seconds=long", "takes a number"),
-            ("listen=localhost:8700", "takes an IP address and a port"),
+            ("listen=localhost", "takes a host and a port"),
             ("workers.x=1", "`workers` takes a whole number"),
             (
                 "limits=3",

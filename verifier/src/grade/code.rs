@@ -1,7 +1,7 @@
 //! Python functions: run in a sandbox, their results compared here.
 //!
 //! ```text
-//! completion ── extract ──▶ program ── sandbox ──▶ encoded results ── compare ──▶ verdict
+//! completion ── extract (the sandbox parses) ──▶ program ── sandbox ──▶ encoded results ── compare ──▶ verdict
 //!       task's own solution ── the same sandbox, once ──▶ expected values ──┘
 //! ```
 //!
@@ -15,6 +15,7 @@ mod expected;
 mod extract;
 mod oracle;
 mod program;
+mod reference;
 mod suite;
 mod tally;
 
@@ -28,17 +29,21 @@ use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
-use crate::cache::Disk;
+use crate::cache::{Key, Shelf};
 use brief::Brief;
 use expected::{Expectation, Expectations};
+use extract::Found;
+use reference::calls_of;
 use suite::{Suite, Suites};
 use tally::{Fault, Tally};
 
 pub use compare::passes;
-pub use extract::extract;
+pub use expected::Absent;
+pub use extract::Extraction;
+pub use reference::Reference;
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-5";
+pub const VERSION: &str = "code-6";
 
 /// Fuel a second that even a slow machine burns; the backstop is set by it.
 const SLOW_FUEL_PER_SECOND: f64 = 1e9;
@@ -49,8 +54,11 @@ pub struct CodeGrader {
     limits: Limits,
     expectations: Arc<Expectations>,
     suites: Arc<Suites>,
+    extraction: Extraction,
     /// Whether tasks come with requests, and not from a data set.
     brought: bool,
+    /// Whether what is judged are whole programs, and no completions that hold some.
+    whole: bool,
 }
 
 /// How many of a task's tests are run.
@@ -67,10 +75,31 @@ pub enum Extent {
 struct Attempt<'a> {
     sandbox: &'a dyn Sandbox,
     extent: Extent,
-    /// Whether the task came with a request.
-    brought: bool,
-    /// Whether it is given up where it takes long, or would wait for expected values that another worker is making.
+    /// What the task's own solution returned, where that is known beforehand.
+    reference: Option<&'a Reference>,
+    /// Whether it is given up where it takes long.
     brief: bool,
+}
+
+/// Why a sample has no verdict yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Its program runs for longer than most.
+    Long,
+    /// It needs the task's reference, which is not known: [`CodeGrader::try_reference`] makes it. No other task has this key.
+    Reference(Key),
+}
+
+/// Why judging stops where it is.
+enum Halt {
+    Verdict(Box<Grading>),
+    Reference(Key),
+}
+
+impl From<Box<Grading>> for Halt {
+    fn from(grading: Box<Grading>) -> Halt {
+        Halt::Verdict(grading)
+    }
 }
 
 /// `limits` with another amount of fuel, and a backstop far beyond it.
@@ -84,21 +113,29 @@ fn with_fuel(limits: Limits, fuel: u64) -> Limits {
 
 impl CodeGrader {
     /// Judges in `sandbox` under `limits` (a task whose own solution needs more fuel than half of theirs gets twice what that needs), with up to
-    /// `memory` bytes of expected values in memory, and all of them on `disk`.
+    /// `memory` bytes of expected values in memory, and all of them on `shelf`.
     #[must_use]
     pub fn new(
         sandbox: Arc<dyn Sandbox>,
         limits: Limits,
         memory: usize,
-        disk: Option<Arc<Disk>>,
+        shelf: Option<Arc<Shelf>>,
     ) -> CodeGrader {
         CodeGrader {
             sandbox,
             limits,
-            expectations: Arc::new(Expectations::new(memory, disk)),
+            expectations: Arc::new(Expectations::new(memory, shelf)),
             suites: Arc::new(Suites::new()),
+            extraction: Extraction::default(),
             brought: false,
+            whole: false,
         }
+    }
+
+    /// The same grader with another way to find the program in a completion.
+    #[must_use]
+    pub fn extracting(self, extraction: Extraction) -> CodeGrader {
+        CodeGrader { extraction, ..self }
     }
 
     /// The same grader for tasks that come with requests. What the solution of such a task returns is kept in memory alone: whoever may ask must not fill the disk.
@@ -109,7 +146,23 @@ impl CodeGrader {
             limits: self.limits,
             expectations: Arc::clone(&self.expectations),
             suites: Arc::clone(&self.suites),
+            extraction: self.extraction,
             brought: true,
+            whole: self.whole,
+        }
+    }
+
+    /// The same grader for whole programs: each is run as it stands, without a task's prefix before it.
+    #[must_use]
+    pub fn for_programs(&self) -> CodeGrader {
+        CodeGrader {
+            sandbox: Arc::clone(&self.sandbox),
+            limits: self.limits,
+            expectations: Arc::clone(&self.expectations),
+            suites: Arc::clone(&self.suites),
+            extraction: self.extraction,
+            brought: self.brought,
+            whole: true,
         }
     }
 
@@ -125,69 +178,139 @@ impl CodeGrader {
         &self.limits
     }
 
-    /// Judges `completion`. Blocks for as long as the program runs.
+    /// Judges `completion`. Blocks for as long as the program runs, and for as long as the task's own solution does where its reference is not known.
     #[must_use]
     pub fn grade(&self, task: &CodeTask, completion: &str, extent: Extent) -> Grading {
-        self.grade_in(
-            Attempt {
-                sandbox: &*self.sandbox,
-                extent,
-                brought: self.brought,
-                brief: false,
-            },
-            task,
-            completion,
-        )
+        let mut reference = None;
+        loop {
+            match self.grade_with(task, completion, extent, reference.as_ref()) {
+                Ok(grading) => return grading,
+                Err(_) => {
+                    let made = self.with_order(task, |order| self.expectations.of(order));
+                    reference = Some(Reference(made));
+                }
+            }
+        }
     }
 
-    /// The same verdict, or `None` where it is not to be had soon: the program, or the task's own solution, runs for longer than most, or that solution is
-    /// just being run elsewhere.
-    #[must_use]
+    /// As [`CodeGrader::grade`], but it runs no solution: the key of the task's reference, where that is neither given nor known.
+    ///
+    /// # Errors
+    /// The key of a reference that is missing.
+    pub fn grade_with(
+        &self,
+        task: &CodeTask,
+        completion: &str,
+        extent: Extent,
+        reference: Option<&Reference>,
+    ) -> Result<Grading, Key> {
+        let attempt = Attempt {
+            sandbox: &*self.sandbox,
+            extent,
+            reference,
+            brief: false,
+        };
+        self.grade_in(attempt, task, completion)
+    }
+
+    /// The same verdict, where it is to be had soon.
+    ///
+    /// # Errors
+    /// What it has to wait for.
     pub fn grade_briefly(
         &self,
         task: &CodeTask,
         completion: &str,
         extent: Extent,
-    ) -> Option<Grading> {
-        let grading = self.grade_in(
-            Attempt {
-                sandbox: &Brief(&*self.sandbox),
-                extent,
-                brought: self.brought,
-                brief: true,
-            },
-            task,
-            completion,
-        );
-        (grading.verdict != Verdict::Unavailable || !grading.retryable).then_some(grading)
+        reference: Option<&Reference>,
+    ) -> Result<Grading, Unfinished> {
+        let attempt = Attempt {
+            sandbox: &Brief(&*self.sandbox),
+            extent,
+            reference,
+            brief: true,
+        };
+        match self.grade_in(attempt, task, completion) {
+            Ok(grading) if grading.verdict == Verdict::Unavailable && grading.retryable => {
+                Err(Unfinished::Long)
+            }
+            Ok(grading) => Ok(grading),
+            Err(key) => Err(Unfinished::Reference(key)),
+        }
     }
 
-    fn grade_in(&self, attempt: Attempt<'_>, task: &CodeTask, completion: &str) -> Grading {
-        let Some(source) = program::assemble(task, completion) else {
-            return Grading::new(
+    /// The program that `completion` is judged by; `None` where it holds none.
+    ///
+    /// # Errors
+    /// As [`Sandbox::run`].
+    pub fn program(
+        &self,
+        task: &CodeTask,
+        completion: &str,
+    ) -> Result<Option<String>, SandboxError> {
+        let found = self.found(&*self.sandbox, task, completion)?;
+        Ok(found.map(|found| found.source))
+    }
+
+    fn found(
+        &self,
+        sandbox: &dyn Sandbox,
+        task: &CodeTask,
+        completion: &str,
+    ) -> Result<Option<Found>, SandboxError> {
+        if self.whole {
+            return extract::as_it_stands(sandbox, completion, &self.limits);
+        }
+        extract::find(sandbox, self.extraction, task, completion, &self.limits)
+    }
+
+    /// # Errors
+    /// The key of a reference that is missing.
+    fn grade_in(
+        &self,
+        attempt: Attempt<'_>,
+        task: &CodeTask,
+        completion: &str,
+    ) -> Result<Grading, Key> {
+        match self.found(attempt.sandbox, task, completion) {
+            Ok(Some(found)) => match self.try_grade(attempt, task, &found) {
+                Ok(grading) => Ok(grading),
+                Err(Halt::Verdict(grading)) => Ok(*grading),
+                Err(Halt::Reference(key)) => Err(key),
+            },
+            Ok(None) => Ok(Grading::new(
                 Verdict::Malformed,
                 json!({ "reason": "the completion holds no code" }),
-            );
-        };
-        self.try_grade(attempt, task, &source)
-            .unwrap_or_else(|unavailable| *unavailable)
+            )),
+            Err(error) => Ok(*failure(&error)),
+        }
     }
 
     fn try_grade(
         &self,
         attempt: Attempt<'_>,
         task: &CodeTask,
-        source: &str,
-    ) -> Result<Grading, Box<Grading>> {
+        found: &Found,
+    ) -> Result<Grading, Halt> {
         if let Some(reason) = why_no_name(&task.entry_point) {
             let reason = format!("the task's entry point cannot be defined: {reason}");
-            return Err(Box::new(Grading::unavailable(&reason, false)));
+            return Err(Box::new(Grading::unavailable(&reason, false)).into());
         }
         if task.tests.is_empty() && task.asserts.is_empty() {
             return Err(Box::new(Grading::unavailable(
                 "the task has neither tests nor asserts, so that nothing can tell a right program from a wrong one",
                 false,
-            )));
+            ))
+            .into());
+        }
+        let source = &found.source;
+        if let Some(fault) = &found.fault {
+            // What its tests expect may take minutes to make.
+            let mut total = task.tests.len();
+            if !task.asserts.is_empty() {
+                total += self.suite(attempt, task)?.tests.len();
+            }
+            return Ok(Tally::unloadable(total, fault).grading());
         }
         let mut tally = Tally::default();
         if !task.tests.is_empty() {
@@ -210,15 +333,11 @@ impl CodeGrader {
         attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
-    ) -> Result<Tally, Box<Grading>> {
-        let calls: Vec<String> = task
-            .tests
-            .iter()
-            .map(|test| Json::Array(test.args.iter().map(Value::to_json).collect()).to_string())
-            .collect();
-        let expectation = self.expectation(attempt, task, &calls)?;
+    ) -> Result<Tally, Halt> {
+        let calls = calls_of(task);
+        let expectation = self.expectation(attempt, task)?;
         if attempt.brief && brief::is_hopeless(expectation.fuel) {
-            return Err(failure(&brief::given_up()));
+            return Err(failure(&brief::given_up()).into());
         }
         let limits = with_fuel(
             self.limits,
@@ -248,7 +367,7 @@ impl CodeGrader {
             attempt.sandbox.run(&program, limits)
         };
         Tally::of(calls.len(), &limits, attempt.extent, run, &fault)
-            .map_err(|error| failure(&error))
+            .map_err(|error| failure(&error).into())
     }
 
     fn suite(&self, attempt: Attempt<'_>, task: &CodeTask) -> Result<Arc<Suite>, Box<Grading>> {
@@ -316,18 +435,18 @@ impl CodeGrader {
     }
 
     /// From the task's own solution, else from the record.
-    fn expectation(
-        &self,
-        attempt: Attempt<'_>,
-        task: &CodeTask,
-        calls: &[String],
-    ) -> Result<Arc<Expectation>, Box<Grading>> {
-        if let Some(solution) = &task.canonical {
-            let made = self
-                .expectations
-                .of(attempt, task, solution, calls, &self.limits)
-                .map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)))?;
-            return comparable(made, task.compare);
+    fn expectation(&self, attempt: Attempt<'_>, task: &CodeTask) -> Result<Arc<Expectation>, Halt> {
+        if task.canonical.is_some() {
+            let made = match attempt.reference {
+                Some(Reference(made)) => made.clone(),
+                None => self.with_order(task, |order| {
+                    let key = order.key();
+                    self.expectations.kept(&key).ok_or(Halt::Reference(key))
+                })?,
+            };
+            let made =
+                made.map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)))?;
+            return Ok(comparable(made, task.compare)?);
         }
         let values: Option<Vec<String>> = task
             .tests
@@ -339,11 +458,15 @@ impl CodeGrader {
             })
             .collect();
         match values {
-            Some(values) => comparable(Arc::new(Expectation { values, fuel: 0 }), task.compare),
+            Some(values) => Ok(comparable(
+                Arc::new(Expectation { values, fuel: 0 }),
+                task.compare,
+            )?),
             None => Err(Box::new(Grading::unavailable(
                 "the task has a test without an expected value and no solution to make one from; leave it out",
                 false,
-            ))),
+            ))
+            .into()),
         }
     }
 }

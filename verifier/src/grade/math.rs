@@ -13,11 +13,13 @@
 //! cost more than a fixed number of operations, and a verdict depends on the two answers alone.
 
 mod complex;
+mod distributed;
 mod equal;
 mod exact;
 mod extract;
 mod finished;
 mod lex;
+mod linear;
 mod meter;
 mod modular;
 mod named;
@@ -47,7 +49,7 @@ pub use equal::{Answer, Comparison, Rule, compare, compare_read};
 pub use extract::{Extracted, Source, extract};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "math-4";
+pub const VERSION: &str = "math-5";
 
 /// Where answers are looked for, and what makes two the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

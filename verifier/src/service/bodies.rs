@@ -49,6 +49,19 @@ impl Bodies {
 }
 
 impl Held {
+    /// Takes more room, so that there is enough for `bytes`.
+    ///
+    /// # Errors
+    /// [`Refusal::Full`] where there is not so much now.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let full = Refusal::Full { retry_after: SOON };
+        let lacking = units(bytes).saturating_sub(self.0.num_permits());
+        let lacking = u32::try_from(lacking).map_err(|_| full)?;
+        let more = Arc::clone(self.0.semaphore()).try_acquire_many_owned(lacking);
+        self.0.merge(more.map_err(|_| full)?);
+        Ok(())
+    }
+
     /// Gives back what the body, now that it is here, does not need.
     pub(super) fn shrink(&mut self, bytes: usize) {
         let surplus = self.0.num_permits().saturating_sub(units(bytes));

@@ -8,9 +8,11 @@ use tokio::sync::oneshot;
 use verifier_api::Judgement;
 
 use super::Service;
+use super::references;
 use super::request::Question;
 use crate::cache::Key;
 use crate::grade::Grading;
+use crate::grade::code::{Reference, Unfinished};
 use crate::pool::{Full, Job, Lane, Reservation};
 use crate::registry::grader;
 
@@ -88,12 +90,14 @@ impl Flights {
     }
 }
 
-struct JudgeJob {
-    service: Arc<Service>,
-    question: Question,
+pub(super) struct JudgeJob {
+    pub(super) service: Arc<Service>,
+    pub(super) question: Question,
     key: Key,
     /// Its request's.
-    lane: Lane,
+    pub(super) lane: Lane,
+    /// What its task's own solution returns, once it has waited for that.
+    pub(super) reference: Option<Reference>,
     /// Whether it was given up once, since it was not over soon.
     long: bool,
     /// Time that workers have taken for it.
@@ -103,17 +107,19 @@ struct JudgeJob {
 }
 
 impl JudgeJob {
-    /// The verdict, or `None` where it is not to be had soon.
-    fn grade(&self) -> Option<Grading> {
+    fn grade(&self) -> Result<Grading, Unfinished> {
         let JudgeJob {
             service, question, ..
         } = self;
         let (task, completion) = (&question.task, &question.completion);
-        let extent = question.extent;
+        let (extent, given) = (question.extent, self.reference.as_ref());
         if self.long {
-            return Some(service.graders.grade(task, completion, extent));
+            let graded = service.graders.grade(task, completion, extent, given);
+            return graded.map_err(Unfinished::Reference);
         }
-        service.graders.grade_briefly(task, completion, extent)
+        service
+            .graders
+            .grade_briefly(task, completion, extent, given)
     }
 }
 
@@ -128,21 +134,33 @@ impl Job for JudgeJob {
         let started = Instant::now();
         let known = self.service.cache.get(&self.key);
         let cached = known.is_some();
-        let grading = known.or_else(|| {
-            let grading = self.grade()?;
-            self.service.cache.put(self.key, &grading);
-            Some(grading)
-        });
+        let graded = known.map_or_else(
+            || {
+                let graded = self.grade();
+                if let Ok(grading) = &graded {
+                    self.service.cache.put(self.key, grading);
+                }
+                graded
+            },
+            Ok,
+        );
         self.taken += started.elapsed();
-        let Some(grading) = grading else {
-            self.long = true;
-            let service = Arc::clone(&self.service);
-            match service.long.reserve_in(self.lane, 1) {
-                Ok(mut room) => room.submit(self),
-                // Better late than never.
-                Err(Full { .. }) => self.run(),
+        let grading = match graded {
+            Ok(grading) => grading,
+            Err(Unfinished::Reference(key)) => {
+                references::wait(*self, key);
+                return;
             }
-            return;
+            Err(Unfinished::Long) => {
+                self.long = true;
+                let service = Arc::clone(&self.service);
+                match service.long.reserve_in(self.lane, 1) {
+                    Ok(mut room) => room.submit(self),
+                    // Better late than never.
+                    Err(Full { .. }) => self.run(),
+                }
+                return;
+            }
         };
         let outcome = Outcome {
             grading,
@@ -175,6 +193,7 @@ impl Drop for Leaving<'_> {
             self.service.light.sweep();
             self.service.heavy.sweep();
             self.service.long.sweep();
+            self.service.solutions.sweep();
         }
     }
 }
@@ -238,6 +257,13 @@ impl Batch {
 /// # Errors
 /// [`Refusal::Full`] where the queue has no room for what is not in the cache; then nothing of the batch was queued.
 pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement>, Refusal> {
+    // Those that were put aside were in the queue, and will be there again.
+    let room = service.limits.queue - service.solutions.waiting().min(service.limits.queue);
+    if batch.absent(true) > room {
+        return Err(Refusal::Full {
+            retry_after: Duration::from_secs(1),
+        });
+    }
     let mut light = service.light.reserve(batch.absent(false))?;
     let mut heavy = service.heavy.reserve(batch.absent(true))?;
 
@@ -249,7 +275,7 @@ pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement
     let mut ids = Vec::with_capacity(asked.len());
     let mut pending = Vec::with_capacity(asked.len());
     for (question, key, here) in asked {
-        ids.push((question.id.clone(), grader(&question.task.spec)));
+        ids.push((question.id.to_string(), grader(&question.task.spec)));
         pending.push(match here {
             Some(outcome) => Pending::Here(outcome, key),
             None => {
@@ -311,6 +337,7 @@ fn enqueue(
             question,
             key,
             lane: room.lane(),
+            reference: None,
             long: false,
             taken: Duration::ZERO,
             over: false,

@@ -3,12 +3,16 @@
 mod auth;
 mod bodies;
 mod connections;
+mod gzip;
+mod id;
 mod judge;
+mod number;
 mod openapi;
 mod problem;
+mod references;
 mod request;
 mod routes;
-mod surrogates;
+pub(crate) mod surrogates;
 
 use std::sync::Arc;
 
@@ -18,7 +22,8 @@ use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use verifier_api::{Readiness, RequestLimits};
 
-use crate::cache::{Disk, VerdictCache};
+use crate::cache::{Disk, Key, Shelf, VerdictCache};
+use crate::grade::Grading;
 use crate::graders::{GraderSettings, Graders, OpenSandbox};
 use crate::metrics::{Gauges, Metrics};
 use crate::pool::Pool;
@@ -26,6 +31,7 @@ use crate::registry::Registry;
 
 pub use auth::Token;
 pub use connections::serve;
+pub use id::Id;
 pub use judge::{Batch, Refusal, judge};
 pub use problem::ProblemResponse;
 pub use request::Question;
@@ -46,6 +52,15 @@ pub struct Settings {
     pub graders: GraderSettings,
 }
 
+/// What is kept on disk. The default is nothing.
+#[derive(Default)]
+pub struct Kept {
+    /// Verdicts.
+    pub disk: Option<Arc<Disk>>,
+    /// Values that tasks' own solutions return.
+    pub shelf: Option<Arc<Shelf>>,
+}
+
 /// A running service, shared by its requests.
 pub struct Service {
     limits: RequestLimits,
@@ -60,6 +75,8 @@ pub struct Service {
     heavy: Pool,
     /// For the programs that were: a loop that takes a minute delays no other sample by more than its share of the processors.
     long: Pool,
+    /// For what tasks' own solutions return, so that no worker waits for that.
+    solutions: references::Solutions,
     flights: judge::Flights,
     bodies: bodies::Bodies,
     /// What a service that stops waits for.
@@ -75,7 +92,7 @@ impl Service {
     pub fn new(
         settings: Settings,
         registry: Registry,
-        disk: Option<Arc<Disk>>,
+        kept: Kept,
     ) -> std::io::Result<Arc<Service>> {
         let Settings {
             limits,
@@ -89,8 +106,9 @@ impl Service {
             light: Pool::new("light", 1, limits.queue)?,
             heavy: Pool::new("worker", workers, limits.queue)?,
             long: Pool::new("long", workers, limits.queue)?,
-            graders: Graders::new(graders, disk.clone()),
-            cache: VerdictCache::new(cache_bytes, disk),
+            solutions: references::Solutions::new(workers, limits.queue)?,
+            graders: Graders::new(graders, kept.shelf),
+            cache: VerdictCache::new(cache_bytes, kept.disk),
             flights: judge::Flights::default(),
             bodies: bodies::Bodies::new(limits.body_bytes),
             open: connections::Open::default(),
@@ -133,6 +151,19 @@ impl Service {
         }
     }
 
+    /// The key of the verdict on `question`; where its grader cannot judge now, and the key is not known, what it says of that.
+    pub(crate) fn key(&self, question: &Question) -> Result<Key, Box<Grading>> {
+        match self.graders.refusal(&question.task.spec) {
+            Some(unavailable) => Err(Box::new(unavailable)),
+            None => Ok(self.graders.key(
+                &question.task,
+                &question.prompt,
+                &question.completion,
+                question.extent,
+            )),
+        }
+    }
+
     /// The tasks that can be named.
     #[must_use]
     pub fn registry(&self) -> &Registry {
@@ -145,10 +176,18 @@ impl Service {
         self.limits
     }
 
+    /// The graders.
+    #[must_use]
+    pub fn graders(&self) -> &Graders {
+        &self.graders
+    }
+
     fn gauges(&self) -> Gauges {
-        let pools = [&self.light, &self.heavy, &self.long];
+        let [short, long] = self.solutions.pools();
+        let pools = [&self.light, &self.heavy, &self.long, short, long];
         Gauges {
-            queued: pools.iter().map(|pool| pool.load().0).sum(),
+            queued: pools.iter().map(|pool| pool.load().0).sum::<usize>()
+                + self.solutions.waiting(),
             running: pools.iter().map(|pool| pool.load().1).sum(),
             workers: pools.iter().map(|pool| pool.workers()).sum(),
             ready: self.graders.ready(),

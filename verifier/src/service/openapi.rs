@@ -29,8 +29,9 @@ fn paths() -> Json {
         "/v1/verify": { "post": {
             "summary": "Judge a batch: items are judged independently and answered in order.",
             "security": guarded,
+            "parameters": [{ "name": "Content-Encoding", "in": "header", "schema": { "enum": ["gzip"] }, "description": "How the body is packed, where it is. What it holds is limited as a body that is not." }],
             "requestBody": { "required": true, "content": { "application/json": { "schema": schema("VerifyRequest") } } },
-            "responses": { "200": answer("One judgement an item.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "422": problem, "429": problem, "500": problem }
+            "responses": { "200": answer("One judgement an item.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "429": problem, "500": problem }
         } },
         "/v1/datasets": { "get": { "summary": "Data sets whose tasks can be named.", "security": guarded, "responses": { "200": answer("The data sets.", "Datasets"), "401": problem } } },
         "/v1/info": { "get": { "summary": "Versions of service, graders, interpreter and data.", "security": guarded, "responses": { "200": answer("The service.", "ServiceInfo"), "401": problem } } },
@@ -75,19 +76,23 @@ fn schemas() -> Json {
         json!({ "type": "number" }),
     );
     let text = json!({ "type": "string", "minLength": 1 });
+    let id = json!({ "type": ["string", "number"], "description": "The client's own name for the item; the same in the answer." });
     let value = json!({ "description": "A Python value. What JSON lacks is tagged: {\"$tuple\":[…]}, {\"$set\":[…]}, {\"$frozenset\":[…]}, {\"$bytes\":\"base64\"}, {\"$complex\":[re,im]}, {\"$float\":\"nan\"|\"inf\"|\"-inf\"}, {\"$int\":\"digits\"}, {\"$dict\":[[k,v],…]}, {\"$opaque\":\"type\"} (an object that has no encoding; it equals nothing)." });
     let reward = json!({ "type": ["number", "null"], "description": "1 or 0; null where the verdict is unavailable." });
     json!({
         "VerifyRequest": object(&["items"], json!({ "items": list(schema("Item")) })),
-        "Item": object(&["id", "task", "prompt", "completion"], json!({
-            "id": string,
+        "Item": object(&["id", "task", "completion"], json!({
+            "id": id,
             "task": { "oneOf": [ { "type": "string", "examples": ["mbppplus/2"] }, schema("MathTask"), schema("CodeTask"), schema("LeanTask") ] },
             "task_digest": { "type": "string", "description": "The digest of what decides on a named task, as the client has it (64 hexadecimal digits): where the server's task is another, the item is refused." },
-            "prompt": string,
+            "prompt": { "type": "string", "default": "", "description": "The prompt as the model saw it. No grader looks at it; the verdict's key holds it." },
             "completion": string,
             "all_tests": { "type": "boolean", "default": false, "description": "Whether all tests of a code task are run, so that `passed` of `total` is the share of those that are passed. Otherwise judging ends with the first that is not, and `passed` counts those before it." }
         })),
-        "MathTask": object(&["kind", "answer"], json!({ "kind": { "const": "math" }, "answer": text })),
+        "MathTask": object(&["kind", "answer"], json!({
+            "kind": { "const": "math" },
+            "answer": { "oneOf": [ text.clone(), { "type": "number" } ], "description": "LaTeX or plain text. A number counts as the text that it is written as." }
+        })),
         "CodeTask": object(&["kind", "entry_point"], json!({
             "kind": { "const": "code" },
             "entry_point": { "type": "string", "description": "The function that the completion must define: a name, and no keyword of Python." },
@@ -103,7 +108,7 @@ fn schemas() -> Json {
         "VerifyResponse": object(&["results"], json!({ "results": list(schema("Judgement")) })),
         "Verdict": { "enum": ["correct", "incorrect", "timeout", "memory", "malformed", "unavailable"] },
         "Judgement": object(&["id", "reward", "verdict", "detail", "retryable", "key", "cached", "deterministic", "elapsed_ms"], json!({
-            "id": string, "reward": reward, "verdict": schema("Verdict"), "detail": { "type": "object" }, "passed": integer, "total": integer,
+            "id": id, "reward": reward, "verdict": schema("Verdict"), "detail": { "type": "object" }, "passed": integer, "total": integer,
             "retryable": boolean, "key": string, "cached": boolean, "deterministic": boolean, "elapsed_ms": number
         })),
         "StoredVerdict": object(&["key", "reward", "verdict", "detail", "deterministic"], json!({

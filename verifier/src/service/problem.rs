@@ -73,9 +73,34 @@ impl ProblemResponse {
         )
     }
 
+    pub(super) fn not_gzip(reason: &std::io::Error) -> ProblemResponse {
+        let detail = format!(
+            "the body is said to be gzip and cannot be unpacked ({reason}); pack it again, or send it without Content-Encoding"
+        );
+        ProblemResponse::new(
+            StatusCode::BAD_REQUEST,
+            "not-gzip",
+            "The body is not gzip",
+            detail,
+        )
+    }
+
+    pub(super) fn unknown_coding(given: &str) -> ProblemResponse {
+        let given: String = given.chars().take(100).collect();
+        let detail = format!(
+            "of the values of Content-Encoding only gzip is known here, not `{given}`; pack the body with gzip, or send it as it is"
+        );
+        ProblemResponse::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unknown-encoding",
+            "Unknown content encoding",
+            detail,
+        )
+    }
+
     pub(super) fn too_large(limit: usize) -> ProblemResponse {
         let detail = format!(
-            "the body is longer than {limit} bytes; send fewer items a request (/v1/info says how much one may hold), or start the server with a higher limits.body_bytes"
+            "the body is longer than {limit} bytes, unpacked where it is packed; send fewer items a request (/v1/info says how much one may hold), or start the server with a higher limits.body_bytes"
         );
         ProblemResponse::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -187,6 +212,13 @@ impl IntoResponse for ProblemResponse {
                 header::RETRY_AFTER,
                 HeaderValue::from(after.as_secs().max(1)),
             );
+        }
+        if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            // RFC 7694.
+            let known = HeaderValue::from_static("gzip");
+            response
+                .headers_mut()
+                .insert(header::ACCEPT_ENCODING, known);
         }
         if status == StatusCode::UNAUTHORIZED {
             response

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use verifier_api::RequestLimits;
 
-use super::{ProblemResponse, surrogates};
+use super::{Id, ProblemResponse, number, surrogates};
 use crate::grade::code::Extent;
 use crate::registry::{Known, Registry, nearest};
 
@@ -20,10 +20,10 @@ use crate::registry::{Known, Registry, nearest};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// The client's own name for it.
-    pub id: String,
+    pub id: Id,
     /// What decides.
     pub task: Arc<Known>,
-    /// The prompt as the model saw it.
+    /// The prompt as the model saw it; empty where the client does not say. No grader looks at it, but the verdict's key holds it.
     pub prompt: String,
     /// What the model answered.
     pub completion: String,
@@ -102,7 +102,7 @@ fn string(json: &RawValue) -> Option<String> {
 
 fn question(item: &RawValue, registry: &Registry) -> Result<Question, Fault> {
     let mut fields = Fields::new("", item)?;
-    let id = fields.string("id")?;
+    let id = fields.id()?;
     let (reference, digest) = (fields.take("task")?, fields.optional_string("task_digest")?);
     let question = Question {
         id,
@@ -116,9 +116,9 @@ fn question(item: &RawValue, registry: &Registry) -> Result<Question, Fault> {
             }
             None => Arc::new(Known::brought(task(reference)?)),
         },
-        prompt: fields.string("prompt")?,
+        prompt: fields.optional_string("prompt")?.unwrap_or_default(),
         completion: fields.string("completion")?,
-        extent: match fields.left.remove("all_tests").map(RawValue::get) {
+        extent: match fields.optional("all_tests").map(RawValue::get) {
             None | Some("false") => Extent::UntilFailure,
             Some("true") => Extent::All,
             Some(_) => {
@@ -167,7 +167,7 @@ fn task(inline: &RawValue) -> Result<TaskSpec, Fault> {
     let kind = fields.string("kind")?;
     match kind.as_str() {
         "math" => {
-            let answer = fields.string("answer")?;
+            let answer = answer(&mut fields)?;
             if answer.trim().is_empty() {
                 return Err(fields.fault(
                     "answer",
@@ -207,6 +207,26 @@ fn task(inline: &RawValue) -> Result<TaskSpec, Fault> {
             ))
         }
     }
+}
+
+/// A text, or a number as it was written.
+fn answer(fields: &mut Fields<'_>) -> Result<String, Fault> {
+    let answer = fields.take("answer")?;
+    if let Some(text) = string(answer) {
+        return Ok(text);
+    }
+    if !answer
+        .get()
+        .starts_with(|c: char| c == '-' || c.is_ascii_digit())
+    {
+        return Err(fields.fault("answer", "it must be a string or a number"));
+    }
+    number::decimal(answer.get()).ok_or_else(|| {
+        fields.fault(
+            "answer",
+            "its exponent stands for too many digits; give the answer as a string",
+        )
+    })
 }
 
 fn code(fields: &mut Fields<'_>) -> Result<CodeTask, Fault> {
@@ -265,7 +285,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, Fault> {
 }
 
 fn tolerance(fields: &mut Fields<'_>) -> Result<f64, Fault> {
-    match fields.left.remove("atol") {
+    match fields.optional("atol") {
         None => Ok(0.0),
         Some(json) => serde_json::from_str(json.get())
             .ok()
@@ -319,16 +339,25 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.fault(name, "it is missing"))
     }
 
+    /// A field that need not be there; `null` counts as absent, as it does in files.
+    fn optional(&mut self, name: &str) -> Option<&'a RawValue> {
+        self.left.remove(name).filter(|json| json.get() != "null")
+    }
+
+    fn id(&mut self) -> Result<Id, Fault> {
+        Id::of(self.take("id")?).ok_or_else(|| self.fault("id", "it must be a string or a number"))
+    }
+
     fn string(&mut self, name: &str) -> Result<String, Fault> {
         string(self.take(name)?).ok_or_else(|| self.fault(name, "it must be a string"))
     }
 
     fn optional_string(&mut self, name: &str) -> Result<Option<String>, Fault> {
-        if self.left.contains_key(name) {
-            self.string(name).map(Some)
-        } else {
-            Ok(None)
-        }
+        let Some(json) = self.optional(name) else {
+            return Ok(None);
+        };
+        let text = string(json).ok_or_else(|| self.fault(name, "it must be a string"))?;
+        Ok(Some(text))
     }
 
     fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, Fault> {
@@ -336,11 +365,10 @@ impl<'a> Fields<'a> {
     }
 
     fn list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, Fault> {
-        if self.left.contains_key(name) {
-            self.required_list(name)
-        } else {
-            Ok(Vec::new())
-        }
+        let Some(json) = self.optional(name) else {
+            return Ok(Vec::new());
+        };
+        array(json).ok_or_else(|| self.fault(name, "it must be an array"))
     }
 
     /// A list of texts of Python, which may be absent.

@@ -11,10 +11,12 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
-use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, VerifyResponse};
+use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict};
 
+use super::gzip::Coding;
+use super::id::{Answers, Id};
 use super::judge::{Batch, Refusal, judge};
-use super::{ProblemResponse, Service, openapi, request};
+use super::{ProblemResponse, Service, gzip, openapi, request};
 use crate::cache::Key;
 
 type Shared = State<Arc<Service>>;
@@ -29,23 +31,37 @@ pub(super) async fn verify(
 ) -> Result<Response, ProblemResponse> {
     let full = |Refusal::Full { retry_after }| ProblemResponse::full(retry_after);
     let limit = service.limits.body_bytes;
+    let coding = gzip::coding(&headers)?;
     let length = length(&headers, limit)?;
     let mut held = service.bodies.hold(length).map_err(full)?;
     let body = read(body, limit, BODY).await?;
     held.shrink(body.len());
     let _open = service.open.one();
-    // Reading a large body and making its keys is no work for a thread that answers others too.
-    let batch = {
+    // Unpacking and reading a large body and making its keys is no work for a thread that answers others too.
+    let (ids, batch, _held) = {
         let service = Arc::clone(&service);
         tokio::task::spawn_blocking(move || {
-            request::read(&body, &service.registry, &service.limits)
-                .map(|questions| Batch::new(&service, questions))
+            let body = match coding {
+                Coding::Plain => body,
+                Coding::Gzip => {
+                    let unpacked = gzip::unpacked(&body[..], body.len(), limit, &mut held)?;
+                    drop(body);
+                    held.shrink(unpacked.len());
+                    unpacked
+                }
+            };
+            let questions = request::read(&body, &service.registry, &service.limits)?;
+            let ids: Vec<Id> = questions
+                .iter()
+                .map(|question| question.id.clone())
+                .collect();
+            Ok((ids, Batch::new(&service, questions), held))
         })
         .await
         .map_err(|_| ProblemResponse::unread())??
     };
-    let results = judge(&service, batch).await.map_err(full)?;
-    Ok(Json(VerifyResponse { results }).into_response())
+    let judgements = judge(&service, batch).await.map_err(full)?;
+    Ok(Json(Answers::new(&ids, &judgements)).into_response())
 }
 
 /// How long the body may be: as long as announced, or as `limit`, where it is not announced.

@@ -2,7 +2,7 @@
 //! character, but it is no Unicode text, so that the JSON reader refuses the whole body.
 
 /// The body with each lone surrogate replaced by U+FFFD, as decoders of broken text do; `None` where it has none.
-pub(super) fn replaced(body: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn replaced(body: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut copied, mut at) = (0, 0);
     while at < body.len() {

@@ -1,6 +1,8 @@
 mod brought;
 mod connections;
 mod queue;
+mod references;
+mod written;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -34,6 +36,7 @@ fn settings() -> Settings {
             lean: crate::grade::lean::Settings::default(),
             workers: 1,
             math: math::Settings::default(),
+            code: crate::grade::code::Extraction::default(),
             limits: Limits::default(),
             room: None,
             expected_bytes: 1 << 20,
@@ -60,7 +63,7 @@ fn registry() -> Registry {
 }
 
 fn service(settings: Settings) -> Arc<Service> {
-    Service::new(settings, registry(), None).unwrap()
+    Service::new(settings, registry(), Kept::default()).unwrap()
 }
 
 fn opens(sandbox: &Arc<Scripted>) -> OpenSandbox {

@@ -1,9 +1,12 @@
-//! What the machine allows: the rates of large matrix products and of copies, through the same operations that the model uses.
+//! What the machine allows, measured without the engine's own products: the arithmetic and the copies that bound its work.
+//!
+//! On a CPU that is the fastest multiply-add instruction on registers alone, and the standard library's copy; on a GPU, cuBLASLt's large products and the driver's
+//! copy.
 
 use std::time::{Duration, Instant};
 
 use engine::EngineError;
-use engine::backend::{Backend, Buf, Linear, Purpose};
+use engine::backend::{Backend, Buf, Linear, Purpose, cpu};
 use engine::sample::uniform;
 
 use crate::cmd::args::DeviceArgs;
@@ -20,11 +23,15 @@ const GPU_SIZE: usize = 8192;
 const COPIED: usize = 1 << 26;
 
 /// Rates of one device.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Limits {
-    /// GFLOP/s of matrix products of the numbers that the model multiplies.
+    /// GFLOP/s of the numbers that the model multiplies.
     pub(super) gflop_per_s: f64,
-    /// GB/s, read and written together.
+    /// What reaches them: an instruction, or a library.
+    pub(super) by: String,
+    /// GFLOP/s that the backend's own large products reach.
+    pub(super) products_gflop_per_s: f64,
+    /// GB/s of copies, read and written together.
     pub(super) gbyte_per_s: f64,
 }
 
@@ -46,15 +53,30 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Limits> {
         inputs: size,
     };
     let seconds = seconds_of(backend, y, |on| on.linear(y, x, weight, product, false))?;
-    let gflop_per_s = 2.0 * (size as f64).powi(3) / seconds / 1e9;
+    let products_gflop_per_s = 2.0 * (size as f64).powi(3) / seconds / 1e9;
     for buffer in [x, weight, y] {
         backend.release(buffer);
+    }
+    if options.device.memory().is_none() {
+        let threads = match options.threads {
+            Some(threads) => threads,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let peak = cpu::peak::arithmetic(options.dtype, threads);
+        return Ok(Limits {
+            gflop_per_s: peak.gflop_per_s,
+            by: format!("this processor's {}", peak.instruction),
+            products_gflop_per_s,
+            gbyte_per_s: cpu::peak::copies(threads),
+        });
     }
     let from = filled(backend, Purpose::Sums, COPIED)?;
     let to = filled(backend, Purpose::Sums, COPIED)?;
     let seconds = seconds_of(backend, to, |on| on.copy(to, from))?;
     Ok(Limits {
-        gflop_per_s,
+        gflop_per_s: products_gflop_per_s,
+        by: "cuBLASLt's large products".to_owned(),
+        products_gflop_per_s,
         gbyte_per_s: (2 * COPIED * size_of::<f32>()) as f64 / seconds / 1e9,
     })
 }

@@ -17,7 +17,8 @@ use crate::cmd::args::{
     DeviceArgs, PromptArgs, model_path, open_dataset, open_model, temperature, up_to,
 };
 use crate::cmd::bar::bar;
-use crate::cmd::eval::{Part, asked, asking};
+use crate::cmd::carried;
+use crate::cmd::eval::{Part, asked};
 use crate::cmd::{Interrupted, Usage, block_on, print};
 
 /// Fewest groups from which bias and its error can be estimated.
@@ -71,9 +72,9 @@ pub(crate) struct Args {
     /// Completions of the policy itself that its gradient is taken from, at least
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = up_to(MOST_COMPLETIONS))]
     reference: usize,
-    /// Most tokens of a completion, the end token included
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = up_to(MOST_TOKENS))]
-    max_tokens: usize,
+    /// Most tokens of a completion, the end token included [default: the checkpoint's, else 256]
+    #[arg(long, value_name = "N", value_parser = up_to(MOST_TOKENS))]
+    max_tokens: Option<usize>,
     /// Sampling temperature, as in training
     #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero, allow_negative_numbers = true)]
     temperature: f32,
@@ -153,10 +154,13 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     let rewards = RewardClient::new(&settings)?;
     let dataset = open_dataset(name, args.data_dir.as_deref())?;
     // What can be wrong here is better known before the verifier is waited for.
-    let asking = asking(&args.prompt.of(name), args.split.of(&dataset))?;
-    for model in args.behaviour.iter().map(String::as_str).chain([model]) {
-        model_path(model)?;
+    for behaviour in &args.behaviour {
+        model_path(behaviour)?;
     }
+    let mut carried = carried::Settings::of(&model_path(model)?)?;
+    let asking = carried.asking(&args.prompt, name, args.split.of(&dataset))?;
+    let max_tokens = carried.max_tokens(args.max_tokens, 256);
+    carried.tell();
     rewards.start(name, &dataset).await?;
     let stop = Stop::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;
@@ -171,7 +175,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
                 temperature: args.temperature,
                 ..Sampling::default()
             },
-            max_tokens: args.max_tokens,
+            max_tokens,
             stop_strings: asking.stop_strings().to_vec(),
         },
         seed: args.seed,

@@ -1,5 +1,7 @@
 //! Held-out Pass@1 against the best that it was, beside the training reward.
 
+use datasets::passk::MIN_TASKS;
+
 use super::window::Window;
 use super::{Alarm, Finding};
 use crate::run::record::EvalRecord;
@@ -11,8 +13,6 @@ const ERRORS: (f64, f64) = (3.0, 1.0);
 const POINTS: f64 = 0.02;
 /// By so much must the training reward have risen meanwhile to speak of hacking.
 const RISE: f64 = 0.02;
-/// With fewer tasks, the standard error itself is a guess.
-const TASKS: usize = 10;
 
 /// The best evaluation so far.
 #[derive(Debug, Default)]
@@ -102,7 +102,8 @@ fn fall(before: &EvalRecord, after: &EvalRecord) -> Option<(f64, f64)> {
         .iter()
         .filter_map(|(task, counts)| Some(counts.pass_at(1)? - after.tasks.get(task)?.pass_at(1)?))
         .collect();
-    if falls.len() < TASKS {
+    // With fewer, the standard error itself is a guess.
+    if falls.len() < MIN_TASKS {
         return None;
     }
     let n = falls.len() as f64;

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::algo::{Baseline, Metrics, Preset};
-use crate::passk::{self, Counts};
 use crate::run::Repeats;
 use crate::run::record::GroupCounts;
+use datasets::passk::{self, Counts};
 
 /// An update of a run in good order: 16 prompts × 8, a third right.
 fn step(step: usize) -> StepRecord {
@@ -58,7 +58,7 @@ fn eval(step: usize, right: impl Fn(usize) -> usize) -> EvalRecord {
     EvalRecord {
         step,
         samples: 8,
-        pass_at: [(1, passk::pass_at(&counts, 1, 0).unwrap())].into(),
+        pass_at: [(1, passk::pass_at(&counts, 1).unwrap())].into(),
         tasks,
         masked: 0,
         length_mean: 20.0,

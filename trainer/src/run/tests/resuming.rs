@@ -279,6 +279,56 @@ fn a_run_goes_on_with_the_tasks_that_it_began_with() {
 }
 
 #[test]
+fn a_run_keeps_which_graders_judged_and_a_word_is_said_of_others() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().join("run");
+    let config = config("http://127.0.0.1:1", &[]);
+    let note = |graders: serde_json::Value| {
+        let graders: Vec<verifier_api::GraderInfo> = serde_json::from_value(graders).unwrap();
+        let note = DataNote::of(&config, &dataset(2, 2), None).unwrap();
+        note.judged_by(&graders)
+    };
+    let math = |version: &str, policy: &str| serde_json::json!([{"name": "math", "version": version, "state": "ready", "policy": policy}]);
+    let folder = RunFolder::create(&root, "").unwrap();
+    let none: Vec<String> = Vec::new();
+    // A run of an older version, and a verifier that says nothing of itself.
+    assert_eq!(
+        note(math("math-4", "boxed, standard"))
+            .judged_otherwise(&root)
+            .unwrap(),
+        none
+    );
+    note(serde_json::json!([])).keep(&folder).unwrap();
+    assert_eq!(
+        note(math("math-4", "boxed, standard"))
+            .judged_otherwise(&root)
+            .unwrap(),
+        none
+    );
+
+    note(math("math-4", "boxed, standard"))
+        .keep(&folder)
+        .unwrap();
+    assert_eq!(
+        note(math("math-4", "boxed, standard"))
+            .judged_otherwise(&root)
+            .unwrap(),
+        none
+    );
+    assert_eq!(
+        note(serde_json::json!([])).judged_otherwise(&root).unwrap(),
+        none
+    );
+    for (version, policy) in [("math-5", "boxed, standard"), ("math-4", "boxed, lenient")] {
+        let said = note(math(version, policy)).judged_otherwise(&root).unwrap();
+        let both = format!(
+            "math grader was math-4, boxed, standard so far, and is {version}, {policy} now"
+        );
+        assert!(said.len() == 1 && said[0].contains(&both), "{said:?}");
+    }
+}
+
+#[test]
 fn a_run_goes_on_with_the_model_that_it_began_with_and_a_word_about_another_device() {
     let home = tempfile::tempdir().unwrap();
     let (root, model) = (home.path().join("run"), Path::new("models/m"));

@@ -21,6 +21,13 @@ impl Sandbox for Brief<'_> {
         }
     }
 
+    fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+        match cut(limits) {
+            Some(limits) => decided(self.0.outline(calls, &limits)?),
+            None => self.0.outline(calls, limits),
+        }
+    }
+
     fn run_tests(
         &self,
         program: &Program<'_>,
@@ -33,6 +40,20 @@ impl Sandbox for Brief<'_> {
             None => self.0.run_tests(program, prelude, tests, limits),
         }
     }
+}
+
+/// A first try at a task's own solution; `None` where it is not over soon.
+pub(super) fn solution(
+    sandbox: &dyn Sandbox,
+    program: &Program<'_>,
+    limits: &Limits,
+) -> Result<Option<Run>, SandboxError> {
+    let limits = cut(limits).unwrap_or(*limits);
+    let run = sandbox.run_once(program, &limits)?;
+    Ok(match run.end {
+        End::OutOfFuel | End::OutOfTime => None,
+        _ => Some(run),
+    })
 }
 
 /// Whether a task whose own solution used `fuel` is not worth a first try.

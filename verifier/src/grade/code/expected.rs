@@ -1,19 +1,23 @@
 //! What a task's own solution returns, made once in the same sandbox and kept in memory and on disk.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use datasets::CodeTask;
-use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
+use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError};
 use serde::{Deserialize, Serialize};
 
-use super::Attempt;
-use crate::cache::{Disk, Key, KeyWriter, Lru, Table};
+use super::brief;
+use crate::cache::{Claim, Key, KeyWriter, Lru, Shelf};
 use crate::grade::excerpt;
 
 /// Fuel for a task's own solution, whoever brought the task: three times what the slowest of MBPP+ takes (task 599, 698 G), some minutes of a core. It bounds what a task that is asked
 /// for once may cost; its program gets no more than twice what the solution took.
 const SOLUTION_FUEL: u64 = 2_000_000_000_000;
+
+/// How often one who waits looks whether what another makes is there.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What a task's own solution did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,84 +36,107 @@ pub(super) struct NoExpectation {
     pub retryable: bool,
 }
 
-type Outcome = Result<Arc<Expectation>, NoExpectation>;
-/// Filled by the one worker that makes the values, while others for the same task wait.
-type Slot = Arc<Mutex<Option<Outcome>>>;
+pub(super) type Outcome = Result<Arc<Expectation>, NoExpectation>;
+
+/// Why what a solution returns is not to be had now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// Another thread, or another process, is running it.
+    Elsewhere,
+    /// It runs for longer than most.
+    Long,
+}
+
+/// A run of a task's own solution.
+pub(super) struct Order<'a> {
+    pub sandbox: &'a dyn Sandbox,
+    pub task: &'a CodeTask,
+    pub solution: &'a str,
+    pub calls: &'a [String],
+    /// Those of a program of the task, before it is known what the solution takes.
+    pub limits: &'a Limits,
+    /// Whether the task came with a request.
+    pub brought: bool,
+}
 
 /// Expected values by task.
 pub(super) struct Expectations {
     /// That a task has none is remembered too, so that its solution, which has the same fuel each time, is not run again for each of its samples.
     memory: Mutex<Lru<Outcome>>,
-    making: Mutex<HashMap<Key, Slot>>,
-    disk: Option<Arc<Disk>>,
+    /// What is being made by this process.
+    making: Mutex<HashSet<Key>>,
+    shelf: Option<Arc<Shelf>>,
+}
+
+/// The right to make what belongs under a key: no other thread has it, and no other process.
+struct Making<'a> {
+    expectations: &'a Expectations,
+    key: Key,
+    _claim: Option<Claim>,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.expectations.making().remove(&self.key);
+    }
 }
 
 impl Expectations {
-    pub(super) fn new(bytes: usize, disk: Option<Arc<Disk>>) -> Expectations {
+    pub(super) fn new(bytes: usize, shelf: Option<Arc<Shelf>>) -> Expectations {
         Expectations {
             memory: Mutex::new(Lru::new(bytes)),
-            making: Mutex::new(HashMap::new()),
-            disk,
+            making: Mutex::new(HashSet::new()),
+            shelf,
         }
     }
 
-    /// What `solution` returns for `calls`. Made at most once at a time; others wait for it meanwhile, where the `attempt` is not brief.
-    pub(super) fn of(
-        &self,
-        attempt: Attempt<'_>,
-        task: &CodeTask,
-        solution: &str,
-        calls: &[String],
-        limits: &Limits,
-    ) -> Outcome {
-        let fuel = limits.fuel.max(SOLUTION_FUEL);
-        let key = key(attempt.sandbox, task, solution, calls, limits);
+    /// What the solution returns, which is made where it is not known. Where another makes it, this waits.
+    pub(super) fn of(&self, order: &Order<'_>) -> Outcome {
+        loop {
+            if let Ok(outcome) = self.try_of(order, false) {
+                return outcome;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// As [`Expectations::of`], without waiting for others; where `briefly`, also without waiting for a solution that takes long.
+    pub(super) fn try_of(&self, order: &Order<'_>, briefly: bool) -> Result<Outcome, Absent> {
+        let key = order.key();
         if let Some(kept) = self.kept(&key) {
-            return kept;
+            return Ok(kept);
         }
-        let slot = Arc::clone(
-            self.making
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(key)
-                .or_default(),
-        );
-        let mut slot = match slot.try_lock() {
-            Ok(slot) => slot,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if !attempt.brief => {
-                slot.lock().unwrap_or_else(PoisonError::into_inner)
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(NoExpectation {
-                    reason: "the task's own solution is just being run".to_owned(),
-                    retryable: true,
-                });
-            }
-        };
-        let outcome = match &*slot {
-            Some(outcome) => outcome.clone(),
-            None => {
-                let outcome = self.kept(&key).unwrap_or_else(|| {
-                    let limits = super::with_fuel(*limits, fuel);
-                    let made = make(attempt.sandbox, task, solution, calls, &limits);
-                    self.keep(key, made.map(Arc::new), attempt.brought)
-                });
-                // What may succeed the next time is tried again by the next.
-                if !matches!(&outcome, Err(none) if none.retryable) {
-                    *slot = Some(outcome.clone());
-                }
-                outcome
-            }
-        };
-        self.making
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&key);
-        outcome
+        let _making = self.claim(key, order.brought).ok_or(Absent::Elsewhere)?;
+        // Another may have made it just before.
+        if let Some(kept) = self.kept(&key) {
+            return Ok(kept);
+        }
+        let made = order.run(briefly).ok_or(Absent::Long)?.map(Arc::new);
+        self.keep(key, &made, order.brought);
+        Ok(made)
     }
 
-    fn kept(&self, key: &Key) -> Option<Outcome> {
+    fn making(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn claim(&self, key: Key, brought: bool) -> Option<Making<'_>> {
+        if !self.making().insert(key) {
+            return None;
+        }
+        let mut making = Making {
+            expectations: self,
+            key,
+            _claim: None,
+        };
+        if let Some(shelf) = self.shelf.as_ref().filter(|_| !brought) {
+            making._claim = Some(shelf.claim(&key)?);
+        }
+        Some(making)
+    }
+
+    /// What is known already.
+    pub(super) fn kept(&self, key: &Key) -> Option<Outcome> {
         if let Some(kept) = self
             .memory
             .lock()
@@ -118,22 +145,22 @@ impl Expectations {
         {
             return Some(kept.clone());
         }
-        let bytes = self.disk.as_ref()?.get(Table::Expected, key)?;
+        let bytes = self.shelf.as_ref()?.get(key)?;
         let kept: Outcome = Ok(Arc::new(serde_json::from_slice(&bytes).ok()?));
         self.remember(*key, &kept);
         Some(kept)
     }
 
-    fn keep(&self, key: Key, made: Outcome, brought: bool) -> Outcome {
-        self.remember(key, &made);
-        if let Some(disk) = &self.disk
+    /// Whoever may ask must not fill the disk with what was `brought`.
+    fn keep(&self, key: Key, made: &Outcome, brought: bool) {
+        self.remember(key, made);
+        if let Some(shelf) = &self.shelf
             && !brought
-            && let Ok(made) = &made
+            && let Ok(made) = made
             && let Ok(bytes) = serde_json::to_vec(&**made)
         {
-            disk.put(Table::Expected, key, bytes);
+            shelf.put(&key, &bytes);
         }
-        made
     }
 
     fn remember(&self, key: Key, outcome: &Outcome) {
@@ -153,45 +180,45 @@ impl Expectations {
     }
 }
 
-fn key(
-    sandbox: &dyn Sandbox,
-    task: &CodeTask,
-    solution: &str,
-    calls: &[String],
-    limits: &Limits,
-) -> Key {
-    let identity = sandbox.identity();
-    KeyWriter::new()
-        .field("expected-1")
-        .field(&identity.backend)
-        .field(&identity.digest)
-        .field(limits.memory.to_le_bytes())
-        .field((limits.value as u64).to_le_bytes())
-        .field(solution)
-        .field(&task.entry_point)
-        .fields(calls.iter())
-        .finish()
-}
+impl Order<'_> {
+    pub(super) fn key(&self) -> Key {
+        let identity = self.sandbox.identity();
+        KeyWriter::new()
+            .field("expected-1")
+            .field(&identity.backend)
+            .field(&identity.digest)
+            .field(self.limits.memory.to_le_bytes())
+            .field((self.limits.value as u64).to_le_bytes())
+            .field(self.solution)
+            .field(&self.task.entry_point)
+            .fields(self.calls.iter())
+            .finish()
+    }
 
-fn make(
-    sandbox: &dyn Sandbox,
-    task: &CodeTask,
-    solution: &str,
-    calls: &[String],
-    limits: &Limits,
-) -> Result<Expectation, NoExpectation> {
-    let program = Program {
-        source: solution,
-        entry_point: &task.entry_point,
-        calls,
-        watch: None,
-    };
-    let run = sandbox
-        .run(&program, limits)
-        .map_err(|error| NoExpectation {
+    /// What it returns; `None` where that is wanted `briefly`, and it takes long.
+    fn run(&self, briefly: bool) -> Option<Result<Expectation, NoExpectation>> {
+        let program = Program {
+            source: self.solution,
+            entry_point: &self.task.entry_point,
+            calls: self.calls,
+            watch: None,
+        };
+        let limits = super::with_fuel(*self.limits, self.limits.fuel.max(SOLUTION_FUEL));
+        let run = if briefly {
+            brief::solution(self.sandbox, &program, &limits).transpose()?
+        } else {
+            self.sandbox.run(&program, &limits)
+        };
+        let made = run.map_err(|error| NoExpectation {
             retryable: matches!(error, SandboxError::Transient(_)),
             reason: error.to_string(),
-        })?;
+        });
+        Some(made.and_then(|run| read(run, self.calls.len(), &limits)))
+    }
+}
+
+/// The values that a run of the solution returned.
+fn read(run: Run, calls: usize, limits: &Limits) -> Result<Expectation, NoExpectation> {
     let wrong = |what: String| NoExpectation {
         reason: format!(
             "the task's own solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"
@@ -208,11 +235,10 @@ fn make(
         End::OutOfMemory => return Err(wrong("it ran out of memory".to_owned())),
         End::Died(how) => return Err(wrong(format!("it died ({})", excerpt(&how)))),
     }
-    if run.calls.len() != calls.len() {
+    if run.calls.len() != calls {
         return Err(wrong(format!(
-            "{} of {} calls were answered",
-            run.calls.len(),
-            calls.len()
+            "{} of {calls} calls were answered",
+            run.calls.len()
         )));
     }
     let mut values = Vec::with_capacity(run.calls.len());

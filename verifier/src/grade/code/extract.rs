@@ -1,134 +1,226 @@
-//! Finds the program in a completion: the last fenced Python block, else the last fenced block, else the whole text.
+//! Finds the program in a completion. Exactly one is chosen, by reading alone: nothing of the completion runs, and no second one is tried.
+//!
+//! ```text
+//! completion ── answer ──▶ what is answered ── fences ──▶ texts ── sandbox reads ──▶ outlines ── choose ──▶ program
+//! ```
+//!
+//! `docs/tasks.md` states the rule. The sandbox's own interpreter says what is Python, in an instance in which no program runs: parsing before a run in that program's own instance would save
+//! an instance, but a program that is none could then be judged only after the task's expected values are there, which may take minutes.
 
-/// The program, never blank; `None` where there is none.
-#[must_use]
-pub fn extract(completion: &str) -> Option<&str> {
-    let (mut python, mut any) = (None, None);
-    let mut open: Option<Fence> = None;
-    let mut at = 0;
-    for line in completion.split_inclusive('\n') {
-        let start = at;
-        at += line.len();
-        let Some(marks) = fence(line) else { continue };
-        let info = line.trim_start()[marks..].trim();
-        match &open {
-            Some(fence) if marks >= fence.marks && info.is_empty() => {
-                let block = &completion[fence.content..start];
-                if fence.python {
-                    python = Some(block);
-                }
-                any = Some(block);
-                open = None;
-            }
-            Some(_) => {}
-            None => {
-                let language = info
-                    .split(|c: char| !c.is_ascii_alphanumeric())
-                    .next()
-                    .unwrap_or("");
-                let python = matches!(
-                    language.to_ascii_lowercase().as_str(),
-                    "python" | "python3" | "py"
-                );
-                open = Some(Fence {
-                    marks,
-                    python,
-                    start,
-                    content: at,
-                });
-            }
-        }
-    }
-    // A block that the completion's end cut off; or, where there is nothing in it, the end of one that the prompt had opened.
-    if let Some(fence) = open {
-        let block = &completion[fence.content..];
-        if block.trim().is_empty() {
-            any = any.or(Some(&completion[..fence.start]));
-        } else {
-            if fence.python {
-                python = Some(block);
-            }
-            any = Some(block);
-        }
-    }
-    let program = python.or(any).unwrap_or(completion);
-    (!program.trim().is_empty()).then_some(program)
+mod answer;
+mod choose;
+mod fences;
+mod last_block;
+
+use clap::ValueEnum;
+use datasets::CodeTask;
+use sandboxes::outline::{self, Fault, Outline, Text};
+use sandboxes::{Limits, Sandbox, SandboxError};
+use serde::{Deserialize, Serialize};
+
+use self::choose::Reading;
+use self::fences::Part;
+use super::program;
+
+/// Bytes beyond which a text is not read: no model writes as much, and it would use up the fuel that is for the others.
+const LONGEST: usize = 1 << 20;
+
+/// How the program is found in a completion. The command line's help says of each variant what is said of it here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Extraction {
+    /// The text itself where it is Python, else the last block that defines the entry point, with what it needs of earlier ones
+    #[default]
+    Program,
+    /// The last Python block, else the last block, else the whole text, as up to version 0.1
+    LastBlock,
 }
 
-struct Fence {
-    marks: usize,
-    python: bool,
-    /// Where its line begins.
-    start: usize,
-    /// Where its block begins.
-    content: usize,
-}
-
-/// How many backticks open the line, where they are three or more and no further one follows.
-fn fence(line: &str) -> Option<usize> {
-    let line = line.trim_start();
-    let marks = line.bytes().take_while(|&byte| byte == b'`').count();
-    (marks >= 3 && !line[marks..].contains('`')).then_some(marks)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn the_last_python_block_wins_over_later_blocks_of_other_kinds() {
-        let text = "```python\na = 1\n```\nand\n```python\nb = 2\n```\noutput:\n```\nc\n```\n";
-        assert_eq!(extract(text), Some("b = 2\n"));
-    }
-
-    #[test]
-    fn without_a_python_block_the_last_block_is_taken() {
-        assert_eq!(extract("```\na = 1\n```\n```\nb = 2\n```"), Some("b = 2\n"));
-    }
-
-    #[test]
-    fn without_a_fence_the_whole_text_is_the_program() {
-        assert_eq!(
-            extract("def f():\n    return 1\n"),
-            Some("def f():\n    return 1\n")
-        );
-    }
-
-    #[test]
-    fn a_block_that_is_cut_off_counts() {
-        assert_eq!(extract("```python\na = 1\n"), Some("a = 1\n"));
-    }
-
-    #[test]
-    fn a_fence_with_nothing_behind_it_ends_what_stands_before_it() {
-        assert_eq!(extract("    return x\n```\n"), Some("    return x\n"));
-        assert_eq!(extract("a = 1\n```python\n \n"), Some("a = 1\n"));
-        assert_eq!(extract("```\na = 1\n```\n```\n"), Some("a = 1\n"));
-    }
-
-    #[test]
-    fn nothing_is_no_program() {
-        assert_eq!(extract(""), None);
-        assert_eq!(extract(" \n\t"), None);
-        assert_eq!(extract("```python\n\n```"), None);
-    }
-
-    #[test]
-    fn a_fence_inside_a_longer_fence_is_content() {
-        assert_eq!(
-            extract("````python\ns = '''\n```\n'''\n````\n"),
-            Some("s = '''\n```\n'''\n")
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_makes_extraction_panic(text in r"(?s)(```|```python|`|\n| |é|.){0,40}") {
-            if let Some(program) = extract(&text) {
-                prop_assert!(text.contains(program));
-            }
+impl Extraction {
+    /// As configuration files write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Extraction::Program => "program",
+            Extraction::LastBlock => "last-block",
         }
     }
+}
+
+/// The program that a completion means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its source, never blank.
+    pub source: String,
+    /// Why it cannot be loaded, where the interpreter says so before any of it runs.
+    pub fault: Option<Fault>,
+}
+
+/// The program of `completion`, as `extraction` finds it; `None` where it holds none.
+///
+/// # Errors
+/// As [`Sandbox::run`].
+pub(super) fn find(
+    sandbox: &dyn Sandbox,
+    extraction: Extraction,
+    task: &CodeTask,
+    completion: &str,
+    limits: &Limits,
+) -> Result<Option<Found>, SandboxError> {
+    match extraction {
+        Extraction::Program => program(sandbox, task, completion, limits),
+        Extraction::LastBlock => last_block(sandbox, task, completion, limits),
+    }
+}
+
+fn last_block(
+    sandbox: &dyn Sandbox,
+    task: &CodeTask,
+    completion: &str,
+    limits: &Limits,
+) -> Result<Option<Found>, SandboxError> {
+    let Some(code) = last_block::extract(completion) else {
+        return Ok(None);
+    };
+    let fenced = code.len() < completion.len();
+    let whole = program::is_whole(code, &task.entry_point);
+    let source = program::place(task, code, fenced, whole).into_owned();
+    let fault = faults(sandbox, &source, limits)?;
+    Ok(Some(Found { source, fault }))
+}
+
+/// A whole program, which is not looked for in anything; `None` where it is blank.
+///
+/// # Errors
+/// As [`Sandbox::run`].
+pub(super) fn as_it_stands(
+    sandbox: &dyn Sandbox,
+    source: &str,
+    limits: &Limits,
+) -> Result<Option<Found>, SandboxError> {
+    if source.trim().is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Found {
+        source: source.to_owned(),
+        fault: faults(sandbox, source, limits)?,
+    }))
+}
+
+/// Why `source` cannot be loaded.
+fn faults(
+    sandbox: &dyn Sandbox,
+    source: &str,
+    limits: &Limits,
+) -> Result<Option<Fault>, SandboxError> {
+    let text = Text {
+        header: "",
+        text: source,
+        loose: false,
+    };
+    Ok(match outline::read(sandbox, &[text], limits)?.pop() {
+        Some(Outline::Read { fault, .. }) => fault,
+        Some(Outline::Unread) | None => None,
+    })
+}
+
+fn program(
+    sandbox: &dyn Sandbox,
+    task: &CodeTask,
+    completion: &str,
+    limits: &Limits,
+) -> Result<Option<Found>, SandboxError> {
+    let said = answer::without_end_tokens(completion);
+    if said.trim().is_empty() {
+        return Ok(None);
+    }
+    let answered = answer::without_thought(said);
+    let whole = |text| Asked {
+        text,
+        loose: true,
+        fenced: false,
+    };
+    // The text as it stands, what of it is answered where that is less, and the parts between its fences.
+    let mut asked = vec![whole(said)];
+    if answered != said {
+        asked.push(whole(&answered));
+    }
+    let wholes = asked.len();
+    let marks = fences::marks(&answered);
+    let parts = fences::parts(&answered, &marks);
+    asked.extend(parts.iter().map(Asked::of));
+    let readings = read(sandbox, task, &asked, limits)?;
+    let (wholes, readings) = readings.split_at(wholes);
+    let code = wholes.last().map(Reading::code).unwrap_or_default();
+    let outside = fences::outside_of(&answered, &marks, &code);
+    if outside.len() == marks.len() {
+        return Ok(choose::choose(task, wholes, &marks, &parts, readings));
+    }
+    // Some of the fences stand in strings: the parts are others, which is rare.
+    let parts = fences::parts(&answered, &outside);
+    let asked: Vec<_> = parts.iter().map(Asked::of).collect();
+    let readings = read(sandbox, task, &asked, limits)?;
+    Ok(choose::choose(task, wholes, &outside, &parts, &readings))
+}
+
+/// A text that is to be read.
+struct Asked<'a> {
+    text: &'a str,
+    loose: bool,
+    fenced: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn of(part: &'a Part<'_>) -> Asked<'a> {
+        Asked {
+            text: &part.text,
+            loose: !part.closed,
+            fenced: part.fenced,
+        }
+    }
+}
+
+/// Has each text read, by itself and, where the task has a prefix, behind that.
+fn read<'a>(
+    sandbox: &dyn Sandbox,
+    task: &CodeTask,
+    asked: &[Asked<'a>],
+    limits: &Limits,
+) -> Result<Vec<Reading<'a>>, SandboxError> {
+    let prefix = task.prefix.as_deref();
+    let behind = |fenced| {
+        let prefix = prefix.unwrap_or_default();
+        format!("{prefix}{}", program::line_break(prefix, fenced))
+    };
+    let (outside, inside) = (behind(false), behind(true));
+    let is_read = |asked: &&Asked<'_>| asked.text.len() <= LONGEST;
+    let mut texts = Vec::with_capacity(asked.len() * 2);
+    for Asked {
+        text,
+        loose,
+        fenced,
+    } in asked.iter().filter(is_read)
+    {
+        let (text, loose) = (*text, *loose);
+        let text = |header| Text {
+            header,
+            text,
+            loose,
+        };
+        texts.push(text(""));
+        if prefix.is_some() {
+            texts.push(text(if *fenced { &inside } else { &outside }));
+        }
+    }
+    let mut outlines = outline::read(sandbox, &texts, limits)?.into_iter();
+    let mut next = |asked: &Asked<'_>| {
+        let outline = is_read(&asked).then(|| outlines.next()).flatten();
+        outline.unwrap_or(Outline::Unread)
+    };
+    let readings = asked.iter().map(|asked| Reading {
+        text: asked.text,
+        alone: next(asked),
+        behind: prefix.map(|_| next(asked)),
+    });
+    Ok(readings.collect())
 }

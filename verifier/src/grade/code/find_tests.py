@@ -89,24 +89,31 @@ def tests_in(body, names, entry_point):
     """A `[statement, name]` for each test that is defined among these statements, and the definitions that are run by them."""
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
     bases = {ast.unparse(base) for node in classes.values() for base in node.bases}
+    marks = Marks(body, names)
     tests, taken = [], set()
     for node in body:
         if isinstance(node, ast.ClassDef):
             case = case_of(node, classes, names, ())
-            found = methods(node, classes, case)
+            shared = marks.of(node)
+            found = methods(node, classes, case, shared)
             if not found or case is None and (not node.name.startswith("Test") or node.name in bases):
                 continue
             for name in sorted(found):
                 test = f"{node.name}, {name!r}"
                 if case is not None:
-                    statement = f"_rapid_run_case({test})"
-                elif isinstance(found[name], ast.AsyncFunctionDef):
-                    statement = f"_rapid_run_method({test}, _rapid_run_async)"
-                else:
-                    statement = f"_rapid_run_method({test})"
-                tests.append([statement, f"{node.name}.{name}"])
+                    tests.append([f"_rapid_run_case({test})", f"{node.name}.{name}"])
+                    continue
+                waits = ", _rapid_run_async" if isinstance(found[name], ast.AsyncFunctionDef) else ""
+                own = parameters(found[name], [*marks.of(found[name]), *shared], 1)
+                tests += tests_of(f"_rapid_run_method({test}{waits}{{}})", f"{node.name}.{name}", own)
             taken.update([node, *found.values()])
         elif isinstance(node, FUNCTIONS) and not is_generator(node):
+            own = marks.of(node) if node.name.startswith("test") else []
+            if own:
+                waits = ", _rapid_run_async" if isinstance(node, ast.AsyncFunctionDef) else ""
+                tests += tests_of(f"_rapid_run_sets({node.name}{waits}{{}})", node.name, parameters(node, own, 0))
+                taken.add(node)
+                continue
             if node.name == "check" and required(node.args) == 1:
                 call = f"check({entry_point})"
             elif node.name.startswith("test") and required(node.args) == 0:
@@ -132,13 +139,13 @@ def case_of(node, classes, names, seen):
     return None
 
 
-def methods(node, classes, case):
-    """The tests of a class by name. Of methods that wait, `unittest` runs those of one kind of case; pytest gives no arguments, and makes no instance that needs any."""
+def methods(node, classes, case, shared):
+    """The tests of a class by name, all of which have the `shared` marks. Of methods that wait, `unittest` runs those of one kind of case; pytest gives no arguments, and makes no instance that needs any."""
     functions = members(node, classes, ())
     found = {name: item for name, item in functions.items() if name.startswith("test") and not is_generator(item)}
     if case is None:
         plain = "__init__" not in functions
-        return {name: item for name, item in found.items() if plain and (item.decorator_list or required(item.args) == 1)}
+        return {name: item for name, item in found.items() if plain and (item.decorator_list or shared or required(item.args) == 1)}
     waits = case.endswith("IsolatedAsyncioTestCase")
     return {name: item for name, item in found.items() if waits or isinstance(item, ast.FunctionDef)}
 

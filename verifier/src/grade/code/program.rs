@@ -7,37 +7,38 @@ use std::borrow::Cow;
 
 use datasets::CodeTask;
 
-use super::extract::extract;
-
-/// The program, never blank; `None` where the completion holds none.
-pub(super) fn assemble<'a>(task: &CodeTask, completion: &'a str) -> Option<Cow<'a, str>> {
-    let code = extract(completion)?;
+/// The program that `code` makes; `fenced` says whether it stood in a block, `whole` whether it has the function itself and not the rest of the prefix's.
+pub(super) fn place<'a>(task: &CodeTask, code: &'a str, fenced: bool, whole: bool) -> Cow<'a, str> {
     let Some(prefix) = &task.prefix else {
-        return Some(Cow::Borrowed(code));
+        return Cow::Borrowed(code);
     };
-    if !is_whole(code, &task.entry_point) {
-        let fenced = code.len() < completion.len();
-        let line_break = if fenced && !prefix.ends_with('\n') {
-            "\n"
-        } else {
-            ""
-        };
-        return Some(Cow::Owned(format!("{prefix}{line_break}{code}")));
+    if !whole {
+        let line_break = line_break(prefix, fenced);
+        return Cow::Owned(format!("{prefix}{line_break}{code}"));
     }
     // Such an import must stand first in its program.
     if code.contains("from __future__ import") {
-        return Some(Cow::Borrowed(code));
+        return Cow::Borrowed(code);
     }
     let before = prefix
         .split_inclusive('\n')
         .take_while(|line| !defines(line, &task.entry_point))
         .map(str::len)
         .sum::<usize>();
-    Some(Cow::Owned(format!("{}\n{code}", &prefix[..before])))
+    Cow::Owned(format!("{}\n{code}", &prefix[..before]))
+}
+
+/// What stands between a prefix and a completion that goes on with it.
+pub(super) fn line_break(prefix: &str, fenced: bool) -> &'static str {
+    if fenced && !prefix.is_empty() && !prefix.ends_with('\n') {
+        "\n"
+    } else {
+        ""
+    }
 }
 
 /// Whether `code` begins at the margin and defines `name` there.
-fn is_whole(code: &str, name: &str) -> bool {
+pub(super) fn is_whole(code: &str, name: &str) -> bool {
     let begins_at_the_margin = code
         .lines()
         .find(|line| !line.trim().is_empty())
@@ -69,7 +70,7 @@ mod tests {
 
     const PREFIX: &str = "import math\n\ndef g(x):\n    return x\n\ndef f(x: int) -> int:\n    \"\"\" Twice. \"\"\"\n";
 
-    fn assembled(prefix: Option<&str>, completion: &str) -> Option<String> {
+    fn assembled(prefix: Option<&str>, code: &str) -> String {
         let task = CodeTask {
             entry_point: "f".to_owned(),
             prefix: prefix.map(str::to_owned),
@@ -81,17 +82,13 @@ mod tests {
             atol: 0.0,
             compare: Compare::Equal,
         };
-        assemble(&task, completion).map(Cow::into_owned)
+        let whole = is_whole(code, &task.entry_point);
+        place(&task, code, false, whole).into_owned()
     }
 
     #[test]
     fn without_a_prefix_the_program_is_what_the_completion_holds() {
-        assert_eq!(
-            assembled(None, "    return 1").as_deref(),
-            Some("    return 1")
-        );
-        assert_eq!(assembled(None, "```\nx\n```").as_deref(), Some("x\n"));
-        assert_eq!(assembled(None, " "), None);
+        assert_eq!(assembled(None, "    return 1"), "    return 1");
     }
 
     #[test]
@@ -103,18 +100,16 @@ mod tests {
             "    return 2 * x\n\nf = f",
         ] {
             assert_eq!(
-                assembled(Some(PREFIX), completion).unwrap(),
+                assembled(Some(PREFIX), completion),
                 format!("{PREFIX}{completion}")
             );
         }
         assert_eq!(
-            assembled(Some("def f(x):"), "So:\n```python\n    return x\n```\n").unwrap(),
-            "def f(x):\n    return x\n"
-        );
-        assert_eq!(
-            assembled(Some("def f(x): "), "return x").unwrap(),
+            assembled(Some("def f(x): "), "return x"),
             "def f(x): return x"
         );
+        assert_eq!(line_break("def f(x):", true), "\n");
+        assert_eq!(line_break("def f(x): ", false), "");
     }
 
     #[test]
@@ -126,17 +121,12 @@ mod tests {
             "class f(int):\n    pass\n",
         ] {
             let expected = format!("import math\n\ndef g(x):\n    return x\n\n\n{code}");
-            assert_eq!(assembled(Some(PREFIX), code).unwrap(), expected);
-            let fenced = format!("Here:\n```python\n{code}```\n");
-            assert_eq!(assembled(Some(PREFIX), &fenced).unwrap(), expected);
+            assert_eq!(assembled(Some(PREFIX), code), expected);
         }
         let future = "from __future__ import annotations\ndef f(x):\n    return x\n";
-        assert_eq!(assembled(Some(PREFIX), future).unwrap(), future);
+        assert_eq!(assembled(Some(PREFIX), future), future);
         // Another name, and a comparison, define nothing.
         let other = "def ff(x):\n    return x\nf == ff\n";
-        assert_eq!(
-            assembled(Some(PREFIX), other).unwrap(),
-            format!("{PREFIX}{other}")
-        );
+        assert_eq!(assembled(Some(PREFIX), other), format!("{PREFIX}{other}"));
     }
 }

@@ -10,8 +10,8 @@ def _rapid_run_case(case, name):
         raise AssertionError("a failure was expected")
 
 
-def _rapid_run_method(kind, name, run=lambda outcome: None):
-    """Runs one test of a class of pytest's, in an instance of its own, with what is called before and after it."""
+def _rapid_run_method(kind, name, run=lambda outcome: None, choice=()):
+    """Runs one test of a class of pytest's, in an instance of its own for each set of arguments, with what is called before and after it."""
     import inspect
 
     def step(owner, name, argument):
@@ -19,12 +19,42 @@ def _rapid_run_method(kind, name, run=lambda outcome: None):
         if fixture is not None:
             fixture(*[argument][: len(inspect.signature(fixture).parameters)])
 
+    marks = [*getattr(getattr(kind, name), "pytestmark", ()), *vars(kind).get("pytestmark", ())]
     step(kind, "setup_class", kind)
-    instance = kind()
-    test = getattr(instance, name)
-    step(instance, "setup_method", test)
     try:
-        run(test())
+        for arguments, dress in _rapid_sets(marks, choice):
+            instance = kind()
+            test = getattr(instance, name)
+            step(instance, "setup_method", test)
+            try:
+                run(dress(test)(**arguments))
+            finally:
+                step(instance, "teardown_method", test)
     finally:
-        step(instance, "teardown_method", test)
         step(kind, "teardown_class", kind)
+
+
+def _rapid_run_sets(test, run=lambda outcome: None, choice=()):
+    """Runs a test function with chosen sets of its arguments."""
+    for arguments, dress in _rapid_sets(test.pytestmark, choice):
+        run(dress(test)(**arguments))
+
+
+def _rapid_sets(marks, choice):
+    """`(arguments, dress)` for each chosen set of arguments: a number for each `parametrize`, `None` for all sets of that one. `dress` has the marks of the set itself."""
+    import itertools
+
+    marks = [mark for mark in marks if mark.name == "parametrize"]
+    sets = [mark.sets if number is None else [mark.sets[number]] for mark, number in zip(marks, choice, strict=True)]
+    for chosen in itertools.product(*sets):
+        arguments, own = {}, []
+        for values, others in chosen:
+            arguments.update(values)
+            own += others
+
+        def dress(test, own=own):
+            for mark in own:
+                test = mark(test)
+            return test
+
+        yield arguments, dress

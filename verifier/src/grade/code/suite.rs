@@ -1,7 +1,7 @@
 //! What of a task's test code is one test each.
 //!
 //! A text that defines tests (`unittest.TestCase` classes, classes of pytest's form, `test_…` functions, HumanEval's `check(candidate)`, each of which may be asynchronous) is loaded
-//! once, and each of its tests is run by a statement of its own; any other text is a test by itself. What stands under `if __name__ == "__main__":` is run where it tests something that is
+//! once, and each of its tests is run by a statement of its own; of a test with pytest's `parametrize`, each set of arguments is. Any other text is a test by itself. What stands under `if __name__ == "__main__":` is run where it tests something that is
 //! not run anyway. Which tests there are is read from the text in the sandbox, by Python's own parser; nothing of it is run for that. A text that is no Python, or nothing but
 //! comments, or holds what looks like a test but would not be run, is the task's fault and no program's.
 
@@ -16,7 +16,11 @@ use super::blame;
 use crate::cache::{Key, KeyWriter, Lru};
 use crate::grade::excerpt;
 
-const FIND: &str = include_str!("find_tests.py");
+const FIND: &str = concat!(
+    include_str!("find_tests.py"),
+    include_str!("find_parameters.py")
+);
+const PYTEST: &str = include_str!("pytest_stand_in.py");
 const RUN_CASE: &str = include_str!("run_case.py");
 const RUN_ASYNC: &str = include_str!("run_async.py");
 /// Bytes of suites kept in memory.
@@ -141,6 +145,9 @@ fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite
             suite.load(&format!(
                 "import sys, types\nsys.modules['solution'] = types.ModuleType('solution')\nsys.modules['solution'].{name} = {name}"
             ));
+        }
+        if says(&["pytest"]) {
+            suite.load(PYTEST);
         }
         if says(&["async def", "asyncio", "Asyncio"]) {
             suite.load(RUN_ASYNC);

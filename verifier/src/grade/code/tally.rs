@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sandboxes::{Call, End, Limits, Run, SandboxError, Watch};
+use sandboxes::{Call, End, Limits, Run, SandboxError, Watch, outline};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
@@ -85,6 +85,17 @@ impl Tally {
             }
         }
         Ok(tally)
+    }
+
+    /// That of a program of `total` tests which cannot be loaded: nothing of it ran.
+    pub(super) fn unloadable(total: usize, fault: &outline::Fault) -> Tally {
+        let mut tally = Tally {
+            total,
+            ..Tally::default()
+        };
+        let (kind, message) = (fault.kind.clone(), fault.message.clone());
+        tally.end(&End::Unloadable { kind, message }, 0);
+        tally
     }
 
     /// Notes a run of which the watch found the first `passed` tests right; what it did not look at is judged here.

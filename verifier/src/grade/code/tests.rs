@@ -10,6 +10,7 @@ use crate::scripted::{Scripted, completed, ended};
 mod brief;
 mod brought;
 mod faulty;
+mod reference;
 
 /// `f(n) == 2 * n` for 1, 2 and 3.
 fn task(canonical: Option<&str>) -> CodeTask {
@@ -227,13 +228,31 @@ fn expected_values_come_from_the_tasks_own_solution_made_once() {
 }
 
 #[test]
+fn a_program_that_is_no_python_is_judged_without_the_tasks_own_solution() {
+    for extraction in [Extraction::Program, Extraction::LastBlock] {
+        let (grader, sandbox) = grader(Scripted::doubling());
+        let grader = grader.extracting(extraction);
+        let grading = grader.grade(&task(Some("right")), "no python", Extent::UntilFailure);
+        assert_eq!(
+            (grading.verdict, grading.passed, grading.total),
+            (Verdict::Incorrect, Some(0), Some(3))
+        );
+        assert_eq!(
+            grading.detail,
+            json!({ "reason": "SyntaxError: invalid syntax, line 1", "fuel": 0 })
+        );
+        assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
 fn expected_values_are_kept_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Disk::open(&folder.path().join("cache.redb")).unwrap());
+    let shelf = Arc::new(Shelf::open(folder.path(), 1 << 20).unwrap());
     for runs in [2, 1] {
         let sandbox = Arc::new(Scripted::doubling());
         let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
-        let grader = CodeGrader::new(shared, Limits::default(), 1 << 20, Some(Arc::clone(&disk)));
+        let grader = CodeGrader::new(shared, Limits::default(), 1 << 20, Some(Arc::clone(&shelf)));
         assert_eq!(
             grader
                 .grade(&task(Some("right")), "right too", Extent::All)
@@ -241,7 +260,6 @@ fn expected_values_are_kept_on_disk() {
             Verdict::Correct
         );
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
-        disk.flush();
     }
 }
 

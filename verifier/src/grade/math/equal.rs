@@ -148,7 +148,7 @@ fn judged(judge: &Judge, pairs: &[(&Expr, &Expr)], policy: Policy) -> Comparison
         let Some(rule) = same(judge, right, given) else {
             continue;
         };
-        if policy == Policy::Standard && !finished(rule, right, given, &judge.meter) {
+        if policy == Policy::Standard && !finished(rule, right, given, judge) {
             return Comparison::Unfinished(rule);
         }
         return Comparison::Same(rule);

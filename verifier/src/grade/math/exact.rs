@@ -111,7 +111,7 @@ fn lcm(a: &BigInt, b: &BigInt) -> BigInt {
     (a / gcd(a, b) * b).abs()
 }
 
-fn bounded(value: BigRational) -> Option<BigRational> {
+pub(super) fn bounded(value: BigRational) -> Option<BigRational> {
     (value.numer().bits() <= MAX_BITS && value.denom().bits() <= MAX_BITS).then_some(value)
 }
 

@@ -6,19 +6,26 @@ use num_rational::BigRational;
 use num_traits::One as _;
 
 use super::Rule;
+use super::distributed::same_terms;
 use super::exact::rational;
 use super::meter::Meter;
 use super::signs::variants;
 use super::syntax::{Expr, Function, Relation};
+use super::value::Judge;
 
 /// Whether `given`, which equals `right` by a rule, is worked out as far as `right` is.
-pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr, meter: &Meter) -> bool {
+pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) -> bool {
+    let meter = &judge.meter;
     // Each of the values that ± stands for is looked at.
     let (Some(right), Some(given)) = (variants(right, meter), variants(given, meter)) else {
         return false;
     };
     let (right, given): (&Expr, &Expr) = (&right, &given);
     let undone = |expr: &Expr| undone(expr, meter);
+    // -2y ≥ 6 is a step on the way to y ≤ -3.
+    if is_unsolved(given) && !is_unsolved(right) {
+        return false;
+    }
     match rule {
         Rule::Base | Rule::Text => return true,
         // x = 27 + 45 is no more done than 27 + 45.
@@ -47,19 +54,22 @@ pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr, meter: &Meter) ->
             .iter()
             .flatten()
             .zip(b.iter().flatten())
-            .all(|(a, b)| finished(rule, a, b, meter)),
+            .all(|(a, b)| finished(rule, a, b, judge)),
         _ => {
             let (right, given) = (bare(right), bare(given));
             // An angle may be in radians instead of degrees.
             let radians = rule == Rule::Unit && undone(given) == 0;
             if is_written(right) && !radians {
                 return is_written(given)
-                    && (is_whole_quotient(right, meter) || !is_whole_quotient(given, meter));
+                    && (is_whole_quotient(right, meter)
+                        || is_ratio_to_one(given)
+                        || !is_whole_quotient(given, meter));
             }
             undone(given) <= undone(right)
                 && (!is_polynomial(right)
                     || !is_polynomial(given)
-                    || is_sum(right) == is_sum(given))
+                    || is_sum(right) == is_sum(given)
+                    || same_terms(judge, right, given))
         }
     }
 }
@@ -130,22 +140,25 @@ fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
     }
 }
 
+/// 2:1, which is as far as a ratio goes.
+fn is_ratio_to_one(expr: &Expr) -> bool {
+    matches!(expr, Expr::Ratio(parts)
+        if matches!(parts.as_slice(), [_, Expr::Number(one)] if one.is_one()))
+}
+
 /// Sums, products and functions of numbers that could be one number.
 fn undone(expr: &Expr, meter: &Meter) -> usize {
     let undone = |expr: &Expr| undone(expr, meter);
     let rational = |expr: &Expr| rational(expr, meter);
     let below = |parts: &[Expr]| parts.iter().map(undone).sum::<usize>();
-    let several = |parts: &[Expr]| {
-        let numbers = parts
-            .iter()
-            .filter(|part| rational(part).is_some_and(|value| !value.is_one()))
-            .count();
+    let several = |parts: &[Expr], counts: &dyn Fn(&BigRational) -> bool| {
+        let numbers = parts.iter().filter_map(rational).filter(counts).count();
         usize::from(numbers > 1)
     };
     match expr {
         _ if is_written(expr) => 0,
-        Expr::Sum(terms) => several(terms) + below(terms),
-        Expr::Product(factors) => several(factors) + below(factors),
+        Expr::Sum(terms) => several(terms, &|_| true) + below(terms),
+        Expr::Product(factors) => several(factors, &|value| !value.is_one()) + below(factors),
         Expr::Negative(inner)
         | Expr::Degrees(inner)
         | Expr::Percent(inner)
@@ -170,10 +183,28 @@ fn undone(expr: &Expr, meter: &Meter) -> usize {
         Expr::Tuple(_, parts, _)
         | Expr::List(parts)
         | Expr::Set(parts)
+        | Expr::Ratio(parts)
         | Expr::Relation(parts, _) => below(parts),
         Expr::Combine(a, _, b) => undone(a) + undone(b),
         Expr::Matrix(_, rows) => rows.iter().map(|row| below(row)).sum(),
         _ => 0,
+    }
+}
+
+/// Whether there is an inequality in it that is not solved for a name: the name alone on one side, or between two bounds, and no variable on the others.
+fn is_unsolved(expr: &Expr) -> bool {
+    match expr {
+        Expr::Relation(parts, relations) => {
+            let is_name = |part: &&Expr| matches!(part, Expr::Symbol(_) | Expr::Apply(..));
+            let names = parts.iter().filter(is_name).count();
+            let others = parts.iter().filter(|part| !is_name(part));
+            let inequality =
+                |relation: &Relation| !matches!(relation, Relation::Equal | Relation::In);
+            relations.iter().any(inequality) && (names != 1 || others.into_iter().any(has_variable))
+        }
+        Expr::List(parts) | Expr::Set(parts) => parts.iter().any(is_unsolved),
+        Expr::Combine(a, _, b) => is_unsolved(a) || is_unsolved(b),
+        _ => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::syntax::{Expr, Function, Relation};
+use super::syntax::{Bracket, Expr, Function, Relation};
 use super::value::Judge;
 
 /// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
@@ -24,8 +24,8 @@ pub(super) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     if strips { value } else { expr }
 }
 
-/// What may be called by a value: x, (x, y), f(2), |z|, sin A, MN/AB, Area. A sum or a product is a step on the way.
-fn is_name(expr: &Expr) -> bool {
+/// What may be called by a value: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these: MN/AB, x:y. A sum or a product is a step on the way.
+pub(super) fn is_name(expr: &Expr) -> bool {
     let is_symbol = |expr: &Expr| matches!(expr, Expr::Symbol(_));
     match expr {
         Expr::Symbol(_) | Expr::Apply(..) | Expr::Words(_) => true,
@@ -41,19 +41,25 @@ fn is_name(expr: &Expr) -> bool {
             );
             !step && of.iter().all(is_symbol)
         }
-        Expr::Quotient(above, below) => is_segment(above) && is_segment(below),
+        Expr::Quotient(above, below) => is_measure(above) && is_measure(below),
+        // "x : f(x) = 0" says "such that".
+        Expr::Ratio(parts) => {
+            let values = parts.iter().filter(|part| matches!(part, Expr::Apply(..)));
+            let alike = [0, parts.len()].contains(&values.count());
+            alike && parts.iter().all(is_measure)
+        }
         // m∠ABC
-        Expr::Product(factors) => matches!(factors.as_slice(),
-            [Expr::Symbol(m), Expr::Symbol(angle)] if m == "m" && angle.starts_with("angle ")),
+        Expr::Product(_) => is_measure(expr),
         _ => false,
     }
 }
 
-/// AB, by the letters of its ends.
-fn is_segment(expr: &Expr) -> bool {
-    let named = |name: &str| name.len() == 2 && name.chars().all(|c| c.is_ascii_uppercase());
+/// A name that a ratio may be made of: x, AB, f(2), m∠ABC.
+fn is_measure(expr: &Expr) -> bool {
     match expr {
-        Expr::Symbol(name) => named(name) || name.strip_prefix("overline ").is_some_and(named),
+        Expr::Symbol(_) | Expr::Apply(..) => true,
+        Expr::Product(factors) => matches!(factors.as_slice(),
+            [Expr::Symbol(m), Expr::Symbol(angle)] if m == "m" && angle.starts_with("angle ")),
         _ => false,
     }
 }
@@ -68,8 +74,8 @@ pub(super) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
     let (true, [first, .., last]) = (equal, parts.as_slice()) else {
         return kept;
     };
-    let says_last = |part: &Expr| judge.same(bare(part), bare(last)).is_some();
-    let is_number = |part: &Expr| judge.place(bare(part)).is_some();
+    let says_last = |part: &Expr| judge.same(&value(part), &value(last)).is_some();
+    let is_number = |part: &Expr| judge.place(&value(part)).is_some();
     if is_number(first) {
         let all = parts[..parts.len() - 1]
             .iter()
@@ -89,9 +95,109 @@ pub(super) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
     kept
 }
 
-fn bare(expr: &Expr) -> &Expr {
+/// Without what it measures, and a ratio of two as a fraction.
+fn value(expr: &Expr) -> Cow<'_, Expr> {
     match expr {
-        Expr::Money(_, inner) | Expr::Quantity(inner, _) => inner,
-        other => other,
+        Expr::Money(_, inner) | Expr::Quantity(inner, _) => value(inner),
+        Expr::Ratio(parts) => match parts.as_slice() {
+            [a, b] => Cow::Owned(Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()))),
+            _ => Cow::Borrowed(expr),
+        },
+        other => Cow::Borrowed(other),
+    }
+}
+
+/// Solutions that are named, as the points that they are, where the other answer is points: m = 1, n = 4; m = 3, n = 4 as (1, 4), (3, 4).
+///
+/// Each solution names the same letters in alphabetical order, the order that a point's coordinates have unless a problem says another.
+pub(super) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
+    let kept = Cow::Borrowed(expr);
+    let point = match other {
+        Expr::List(items) | Expr::Set(items) => items.first().and_then(coordinates),
+        other => coordinates(other),
+    };
+    let (Some((size, order)), Expr::List(items)) = (point, expr) else {
+        return kept;
+    };
+    let Some(assigned) = items.iter().map(assignment).collect::<Option<Vec<_>>>() else {
+        return kept;
+    };
+    let names = |solution: &[(char, &Expr)]| -> Vec<char> {
+        solution.iter().map(|(name, _)| *name).collect()
+    };
+    let mut solutions = assigned.chunks_exact(size);
+    let first = names(solutions.clone().next().unwrap_or_default());
+    let alike = solutions.clone().all(|solution| names(solution) == first);
+    // A = (1, 2), B = (3, 4) are points themselves.
+    let plain = assigned
+        .iter()
+        .all(|(_, value)| coordinates(value).is_none());
+    let in_order = match order {
+        Some(order) => first == order,
+        None => first.is_sorted_by(|a, b| a < b),
+    };
+    if !alike || !plain || !in_order || !solutions.remainder().is_empty() {
+        return kept;
+    }
+    let mut solutions: Vec<Expr> = solutions
+        .by_ref()
+        .map(|solution| {
+            let values = solution.iter().map(|(_, value)| (*value).clone()).collect();
+            Expr::Tuple(Bracket::Round, values, Bracket::Round)
+        })
+        .collect();
+    Cow::Owned(match solutions.len() {
+        1 => solutions.remove(0),
+        _ => Expr::List(solutions),
+    })
+}
+
+/// How many coordinates a point has, and their names where they are given: (x, y) = (1, 2).
+fn coordinates(expr: &Expr) -> Option<(usize, Option<Vec<char>>)> {
+    match expr {
+        Expr::Tuple(Bracket::Round, parts, Bracket::Round) if parts.len() > 1 => {
+            Some((parts.len(), None))
+        }
+        Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
+            ([Expr::Tuple(_, names, _), point], [Relation::Equal]) => {
+                let names: Option<Vec<char>> = names.iter().map(letter).collect();
+                Some((coordinates(point)?.0, Some(names?)))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A name of one letter.
+fn letter(expr: &Expr) -> Option<char> {
+    let Expr::Symbol(name) = expr else {
+        return None;
+    };
+    let mut letters = name.chars();
+    letters.next().filter(|_| letters.next().is_none())
+}
+
+/// Whether the elements are values of different names: x = 1, y = 2.
+pub(super) fn names_several(items: &[Expr]) -> bool {
+    let mut names = items.iter().filter_map(|item| match item {
+        Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
+            ([name, _], [Relation::Equal]) if is_name(name) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    });
+    let first = names.next();
+    names.any(|name| Some(name) != first)
+}
+
+/// The letter that an equation names, and its value.
+fn assignment(expr: &Expr) -> Option<(char, &Expr)> {
+    let Expr::Relation(parts, relations) = expr else {
+        return None;
+    };
+    match (parts.as_slice(), relations.as_slice()) {
+        ([name, value], [Relation::Equal]) => Some((letter(name)?, value)),
+        _ => None,
     }
 }

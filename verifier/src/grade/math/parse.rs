@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! answer    := statement ((',' | ';' | 'and' | 'or') statement)*
-//! statement := combined (relation combined)*  |  sum (':' sum)+  |  words
+//! statement := [words] side (relation side)*  |  words
+//! side      := combined  |  combined (':' sum)+
 //! combined  := sum (('∪' | '∩' | '∖') sum)*
 //! sum       := ['+' | '-' | '±' | '∓'] term (('+' | '-' | '±' | '∓') term)*
 //! term      := factor (('·' | '/' | nothing) factor)*  [words]
@@ -138,8 +139,14 @@ impl<'a> Parser<'a> {
 
     /// The letters from here on that no space parts; no more of them than any name has.
     fn word(&self) -> String {
+        self.word_at(0)
+    }
+
+    /// The same, so many tokens ahead.
+    fn word_at(&self, ahead: usize) -> String {
         let mut word = String::new();
-        for (ahead, token) in self.tokens[self.at..].iter().enumerate().take(MAX_WORD) {
+        let from = (self.at + ahead).min(self.tokens.len());
+        for (ahead, token) in self.tokens[from..].iter().enumerate().take(MAX_WORD) {
             match token.kind {
                 Kind::Letter(letter) if ahead == 0 || !token.spaced => word.push(letter),
                 _ => break,
@@ -154,13 +161,19 @@ impl<'a> Parser<'a> {
         self.spaced() || !matches!(before.map(|token| token.kind), Some(Kind::Letter(_)))
     }
 
-    /// Whether the letters from here on are a unit.
-    fn names_unit(&self) -> bool {
+    /// The unit that the letters from here on are, and how many they are.
+    fn unit(&self) -> Option<(String, usize)> {
         if !self.begins_word() {
-            return false;
+            return None;
         }
         let word = self.word();
-        unit::is_written_bare(&word) || (self.lettered && self.spaced() && unit::is_letter(&word))
+        if word == "per" && self.word_at(word.len()) == "cent" {
+            return Some(("percent".into(), "percent".len()));
+        }
+        let is_unit = unit::is_written_bare(&word)
+            || (self.lettered && self.spaced() && unit::is_letter(&word));
+        let length = word.chars().count();
+        is_unit.then_some((word, length))
     }
 
     fn statement(&mut self) -> Option<Expr> {
@@ -168,25 +181,12 @@ impl<'a> Parser<'a> {
         if let Some(words) = self.words() {
             return Some(words);
         }
-        let first = match self.left_side() {
+        let first = match self.introduced().or_else(|| self.left_side()) {
             Some(left) => left,
             None => self.combined()?,
         };
         let first = self.compound(first)?;
-        if self.peek() == Some(Kind::Char(':')) {
-            let mut parts = vec![first];
-            while self.eat(Kind::Char(':')) {
-                parts.push(self.sum()?);
-            }
-            // What stands behind the last part is said of all.
-            if let Some(Expr::Quantity(..)) = parts.last()
-                && let Some(Expr::Quantity(last, words)) = parts.pop()
-            {
-                parts.push(*last);
-                return Some(Expr::Quantity(Box::new(Expr::Ratio(parts)), words));
-            }
-            return self.measured(Expr::Ratio(parts));
-        }
+        let first = self.ratio(first)?;
         let (mut parts, mut relations) = (vec![first], Vec::new());
         loop {
             if self.eat(Kind::Command("approx")) {
@@ -194,7 +194,8 @@ impl<'a> Parser<'a> {
                 self.combined()?;
             } else if let Some(relation) = self.relation() {
                 relations.push(relation);
-                parts.push(self.combined()?);
+                let side = self.combined()?;
+                parts.push(self.ratio(side)?);
             } else {
                 break;
             }
@@ -203,6 +204,25 @@ impl<'a> Parser<'a> {
             return parts.pop();
         }
         Some(Expr::Relation(parts, relations))
+    }
+
+    /// `first`, or the ratio that begins with it.
+    fn ratio(&mut self, first: Expr) -> Option<Expr> {
+        if self.peek() != Some(Kind::Char(':')) {
+            return Some(first);
+        }
+        let mut parts = vec![first];
+        while self.eat(Kind::Char(':')) {
+            parts.push(self.sum()?);
+        }
+        // What stands behind the last part is said of all.
+        if let Some(Expr::Quantity(..)) = parts.last()
+            && let Some(Expr::Quantity(last, words)) = parts.pop()
+        {
+            parts.push(*last);
+            return Some(Expr::Quantity(Box::new(Expr::Ratio(parts)), words));
+        }
+        self.measured(Expr::Ratio(parts))
     }
 
     /// Text that is all of a statement: `\text{east}`, `\text{June 20}`, `\text{(C)}`.

@@ -13,7 +13,7 @@ const MAX_WORDS: usize = 12;
 const MAX_SCALES: usize = 3;
 
 /// Words that change a value, hedge it, or say more than what is counted.
-const TELLING: [&str; 134] = [
+const TELLING: [&str; 135] = [
     "or",
     "and",
     "nor",
@@ -136,6 +136,7 @@ const TELLING: [&str; 134] = [
     "crore",
     "grand",
     "permille",
+    "mille",
     "basis",
     "oder",
     "und",
@@ -221,6 +222,10 @@ fn last(all: &[&str]) -> Option<String> {
             Some(&("of" | "for" | "from" | "in" | "away" | "apart"))
         ) || unit.last().is_some_and(|word| word.ends_with('s'))
             || matches!(measure(&named), Measure::Percent);
+        // Percentage points say by how much a percentage changes.
+        if measure(&named) == Measure::Percent && of[0].starts_with("point") {
+            return None;
+        }
         if sized && ends {
             return is_noun_phrase(of).then_some(named);
         }
@@ -328,6 +333,9 @@ mod tests {
             "negative",
             "of ten",
             "dozens",
+            "percentage points",
+            "percent points",
+            "per mille",
             "repeating",
             "二",
             "万",
@@ -347,7 +355,10 @@ mod tests {
         );
         assert_eq!(read("dozen").as_deref(), Some("dozen"));
         assert_eq!(read("liters of water").as_deref(), Some("liters"));
-        assert_eq!(read("percent of the students").as_deref(), Some("percent"));
+        for word in ["percent", "percentage", "pct", "per cent"] {
+            let of = format!("{word} of the students");
+            assert_eq!(read(&of).as_deref(), Some(word));
+        }
         assert_eq!(read("dollar bills").as_deref(), Some("dollar bills"));
     }
 }

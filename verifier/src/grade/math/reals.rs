@@ -2,6 +2,11 @@
 
 use std::cmp::Ordering;
 
+use num_rational::BigRational;
+use num_traits::{Signed as _, Zero as _};
+
+use super::linear::Linear;
+use super::meter::arithmetic;
 use super::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 use super::value::{Judge, Place};
 
@@ -119,6 +124,40 @@ impl<'a> Reals<'a> {
     }
 
     fn of_relation(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
+        Self::of_name(judge, parts, relations).or_else(|| Self::of_linear(judge, parts, relations))
+    }
+
+    /// Of relations between linear forms in one variable: -2y ≥ 6, -3 < 2x + 1 ≤ 7.
+    fn of_linear(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
+        if relations.len() + 1 != parts.len() {
+            return None;
+        }
+        let mut all = Self {
+            pieces: Pieces::line(),
+            of: None,
+        };
+        for (sides, relation) in parts.windows(2).zip(relations) {
+            let form = Linear::difference(&sides[0], &sides[1], &judge.meter)?;
+            let of = form.of.filter(|_| !form.slope.is_zero())?;
+            judge.meter.spend(arithmetic(&form.constant, &form.slope))?;
+            let bound = written(-form.constant / &form.slope);
+            // Dividing by a number below 0 turns the sign.
+            let relation = if form.slope.is_negative() {
+                reversed(*relation)?
+            } else {
+                *relation
+            };
+            let pieces = Pieces::satisfying(judge, relation, &bound)?;
+            all = Self {
+                pieces: all.pieces.intersection(judge, &pieces)?,
+                of: one_of(all.of, Some(of))?,
+            };
+        }
+        Some(all)
+    }
+
+    /// Of relations between a name and numbers.
+    fn of_name(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
         let place = parts.iter().position(is_name)?;
         if parts.iter().skip(place + 1).any(is_name) || relations.len() + 1 != parts.len() {
             return None;
@@ -138,16 +177,7 @@ impl<'a> Reals<'a> {
                         .filter(|set| set.of.is_none())?
                         .pieces
                 }
-                Relation::Unequal => Pieces::point(judge, bound)?.complement(judge)?,
-                Relation::Equal => Pieces::point(judge, bound)?,
-                Relation::Less | Relation::LessOrEqual => {
-                    let high = end(judge, bound, relation == Relation::LessOrEqual)?;
-                    Pieces::piece(judge, infinite(false), high)?
-                }
-                Relation::Greater | Relation::GreaterOrEqual => {
-                    let low = end(judge, bound, relation == Relation::GreaterOrEqual)?;
-                    Pieces::piece(judge, low, infinite(true))?
-                }
+                relation => Pieces::satisfying(judge, relation, bound)?,
             };
             all = all.intersection(judge, &set)?;
         }
@@ -189,6 +219,23 @@ impl Pieces {
             low: infinite(false),
             high: infinite(true),
         }])
+    }
+
+    /// The numbers that are less than `bound`, or whatever the relation says; no set is said by [`Relation::In`].
+    fn satisfying(judge: &Judge, relation: Relation, bound: &Expr) -> Option<Self> {
+        match relation {
+            Relation::In => None,
+            Relation::Unequal => Self::point(judge, bound)?.complement(judge),
+            Relation::Equal => Self::point(judge, bound),
+            Relation::Less | Relation::LessOrEqual => {
+                let high = end(judge, bound, relation == Relation::LessOrEqual)?;
+                Self::piece(judge, infinite(false), high)
+            }
+            Relation::Greater | Relation::GreaterOrEqual => {
+                let low = end(judge, bound, relation == Relation::GreaterOrEqual)?;
+                Self::piece(judge, low, infinite(true))
+            }
+        }
     }
 
     fn point(judge: &Judge, at: &Expr) -> Option<Self> {
@@ -291,6 +338,15 @@ fn infinite(positive: bool) -> End {
             Expr::Negative(Box::new(infinity))
         },
         closed: false,
+    }
+}
+
+/// A number as answers write it: without a sign, or minus one.
+fn written(number: BigRational) -> Expr {
+    if number.is_negative() {
+        Expr::Negative(Box::new(Expr::Number(-number)))
+    } else {
+        Expr::Number(number)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Whether two parsed answers are the same: by the kind of thing that they are.
 
 use num_rational::BigRational;
+use num_traits::One as _;
 
 use super::Rule;
 use super::modular::Element;
-use super::named::{assigned, chained};
+use super::named::{assigned, chained, names_several, points};
 use super::quantity::{measured, quantities};
 use super::reals::Reals;
 use super::signs::variants;
@@ -41,9 +42,14 @@ pub(super) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
     if let (Expr::Relation(parts, relations), Expr::Relation(others, other_relations)) =
         (right, given)
     {
-        return relation(judge, (parts, relations), (others, other_relations))
-            .or_else(|| sets(judge, right, given));
+        // What is computed as a set is decided.
+        if Reals::of(judge, right).is_some() && Reals::of(judge, given).is_some() {
+            return sets(judge, right, given);
+        }
+        return relation(judge, (parts, relations), (others, other_relations));
     }
+    let (right, given) = (points(right, given), points(given, right));
+    let (right, given): (&Expr, &Expr) = (&right, &given);
     let (right, given) = (assigned(right, given), assigned(given, right));
     if let Some(rule) = spoken(judge, right, given) {
         return rule;
@@ -166,6 +172,11 @@ fn elements(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
             Some(alike.then_some(Rule::Elements))
         }
         (Expr::Set(a) | Expr::List(a), Expr::Set(b) | Expr::List(b)) => {
+            // Values of which only one answer says what they are of are told apart by their order.
+            if names_several(a) != names_several(b) {
+                let lists = matches!((right, given), (Expr::List(_), Expr::List(_)));
+                return Some((lists && each(a, b)).then_some(Rule::Elements));
+            }
             if each(a, b) {
                 return Some(Some(Rule::Elements));
             }
@@ -224,7 +235,7 @@ fn begin_alike(items: &[&Expr]) -> bool {
 }
 
 /// The same elements in any order; in braces, however often each is written.
-fn unordered(judge: &Judge, right: &[&Expr], given: &[&Expr], braces: bool) -> bool {
+pub(super) fn unordered(judge: &Judge, right: &[&Expr], given: &[&Expr], braces: bool) -> bool {
     if right.len().max(given.len()) > MAX_UNORDERED || (!braces && right.len() != given.len()) {
         return false;
     }
@@ -299,8 +310,18 @@ fn relation(
     let ([relation], [other]) = (relations, other_relations) else {
         return None;
     };
+    let equations = (relation, other) == (&Relation::Equal, &Relation::Equal);
+    // BC:AB = 4:3 is AB:BC = 3:4.
+    if let (true, Expr::Ratio(a), Expr::Ratio(b)) = (equations, left, other_left)
+        && let ([_, _], [first, second]) = (a.as_slice(), b.as_slice())
+    {
+        let swapped = Expr::Ratio(vec![second.clone(), first.clone()]);
+        let inverse = same(judge, left, &swapped).is_some()
+            && same(judge, right, &inverted(other_right)).is_some();
+        return inverse.then_some(Rule::Relation);
+    }
     // x = 5 is an answer, 2x = 10 a step on the way to it.
-    if solved(judge, left, right) != solved(judge, other_left, other_right) {
+    if equations && solved(judge, left, right) != solved(judge, other_left, other_right) {
         return None;
     }
     let difference =
@@ -316,6 +337,17 @@ fn relation(
         (a, b) => *a == turned(*b),
     };
     agree.then_some(Rule::Relation)
+}
+
+/// One divided by it.
+fn inverted(value: &Expr) -> Expr {
+    match value {
+        Expr::Ratio(parts) => Expr::Ratio(parts.iter().rev().cloned().collect()),
+        other => Expr::Quotient(
+            Box::new(Expr::Number(BigRational::one())),
+            Box::new(other.clone()),
+        ),
+    }
 }
 
 /// Whether it says what one name is.

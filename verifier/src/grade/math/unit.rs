@@ -53,6 +53,12 @@ pub(super) fn is_written_bare(word: &str) -> bool {
                 word,
                 "degrees"
                     | "percent"
+                    | "percents"
+                    | "percentage"
+                    | "pct"
+                    | "Percent"
+                    | "Percentage"
+                    | "Pct"
                     | "deg"
                     | "mph"
                     | "units"
@@ -96,7 +102,7 @@ pub(super) fn measure(words: &str) -> Measure {
         "pm" | "noon" => return Measure::Noon(true),
         "degrees" | "degree" | "deg" | "°" => return Measure::Degrees,
         "in" => return known("inch").unwrap_or(Measure::Words),
-        "percent" | "percents" | "%" => return Measure::Percent,
+        "percent" | "percents" | "percentage" | "pct" | "%" => return Measure::Percent,
         "hundred" => return scale(100),
         "dozen" => return scale(12),
         "thousand" => return scale(1000),

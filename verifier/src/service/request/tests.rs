@@ -23,8 +23,8 @@ fn fault(item: &Json) -> (u16, String) {
 fn a_bad_item_is_named_with_its_field() {
     for (item, place) in [
         (
-            json!({"id": 3, "task": "x/1", "prompt": "", "completion": ""}),
-            "items[1], `id`: it must be a string",
+            json!({"id": [3], "task": "x/1", "prompt": "", "completion": ""}),
+            "items[1], `id`: it must be a string or a number",
         ),
         (
             json!({"id": "", "task": "x/1", "prompt": "", "completion": ""}),
@@ -39,8 +39,20 @@ fn a_bad_item_is_named_with_its_field() {
             "`task.answer`: it is missing",
         ),
         (
-            json!({"id": "", "task": {"kind": "math", "answer": "1"}, "completion": ""}),
-            "`prompt`: it is missing",
+            json!({"id": "", "task": {"kind": "math", "answer": "1"}}),
+            "`completion`: it is missing",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": 1, "completion": ""}),
+            "`prompt`: it must be a string",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": true}, "completion": ""}),
+            "`task.answer`: it must be a string or a number",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": null}, "completion": ""}),
+            "`task.answer`: it must be a string or a number",
         ),
         (
             json!({"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "", "promt": ""}),
@@ -168,6 +180,51 @@ fn all_that_decides_on_a_function_can_be_brought() {
     assert_eq!((code.atol, code.compare), (0.0, Compare::Equal));
 }
 
+/// The first question of a request with one item, of this text.
+fn written(item: &str) -> Question {
+    let body = format!(r#"{{"items": [{item}]}}"#);
+    let questions = read(body.as_bytes(), &Registry::default(), &LIMITS);
+    questions.unwrap().remove(0)
+}
+
+#[test]
+fn numbers_are_taken_where_a_file_may_have_them_and_stay_as_they_were_written() {
+    for (number, answer) in [
+        ("2", "2"),
+        ("-0.50", "-0.50"),
+        (
+            "123456789012345678901234567890",
+            "123456789012345678901234567890",
+        ),
+        ("1.5e3", "1500"),
+    ] {
+        let item = format!(
+            r#"{{"id": {number}, "task": {{"kind": "math", "answer": {number}}}, "completion": ""}}"#
+        );
+        let question = written(&item);
+        assert_eq!(question.id, Id::Number(number.into()));
+        let answer = answer.to_owned();
+        assert_eq!(question.task.spec, TaskSpec::Math(MathTask { answer }));
+    }
+}
+
+#[test]
+fn what_may_be_absent_may_be_null() {
+    let short = r#"{"id": "", "task": {"kind": "math", "answer": "1"}, "completion": ""}"#;
+    let empty =
+        r#"{"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": ""}"#;
+    let nulls = r#"{"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": null, "task_digest": null, "all_tests": null, "completion": ""}"#;
+    assert_eq!(written(short), written(empty));
+    assert_eq!(written(nulls), written(empty));
+    let code = |rest: &str| {
+        written(&format!(
+            r#"{{"id": "", "task": {{"kind": "code", "entry_point": "f", "asserts": ["x"]{rest}}}, "completion": ""}}"#
+        ))
+    };
+    let nulls = r#", "tests": null, "prefix": null, "canonical": null, "imports": null, "atol": null, "compare": null"#;
+    assert_eq!(code(nulls), code(""));
+}
+
 #[test]
 fn the_values_of_tests_are_read_as_they_were_written() {
     let body = r#"{"items": [{"id": "", "prompt": "", "completion": "", "task": {"kind": "code", "entry_point": "f", "tests": [
@@ -249,8 +306,8 @@ fn a_body_that_is_no_batch_is_refused() {
     let halved = br#"{"items": [{"id": "\ud800", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "a\udfff"}]}"#;
     let questions = read(halved, &Registry::default(), &LIMITS).unwrap();
     assert_eq!(
-        (questions[0].id.as_str(), questions[0].completion.as_str()),
-        ("\u{fffd}", "a\u{fffd}")
+        (&questions[0].id, questions[0].completion.as_str()),
+        (&Id::Text("\u{fffd}".to_owned()), "a\u{fffd}")
     );
     assert_eq!(
         read(br#"{"items": []}"#, &Registry::default(), &LIMITS).unwrap(),

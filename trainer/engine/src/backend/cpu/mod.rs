@@ -8,6 +8,7 @@ mod gate;
 mod gemm;
 mod lanes;
 mod packed;
+pub mod peak;
 mod rowwise;
 mod softmax;
 mod threads;

@@ -15,35 +15,26 @@ fn needing(fuel: u64) -> Scripted {
 #[test]
 fn what_is_not_over_soon_has_no_verdict_yet() {
     let heavy = "def f(n): heavy";
-    for (fuel, briefly) in [(1_000_000_000, true), (5_000_000_000, false)] {
-        for (canonical, completion) in [(None, heavy), (Some(heavy), "def f(n): right")] {
-            let (grader, _) = grader(needing(fuel));
-            let task = task(canonical);
-            let verdict = |grading: Option<Grading>| grading.map(|grading| grading.verdict);
-            assert_eq!(
-                verdict(grader.grade_briefly(&task, completion, Extent::All)),
-                briefly.then_some(Verdict::Correct)
-            );
-            assert_eq!(
-                grader.grade(&task, completion, Extent::All).verdict,
-                Verdict::Correct
-            );
-            // By now the expected values are there.
-            assert_eq!(
-                grader
-                    .grade_briefly(&task, "def f(n): right", Extent::All)
-                    .unwrap()
-                    .verdict,
-                Verdict::Correct
-            );
-        }
+    for (fuel, briefly) in [
+        (1_000_000_000, Ok(Verdict::Correct)),
+        (5_000_000_000, Err(Unfinished::Long)),
+    ] {
+        let (grader, _) = grader(needing(fuel));
+        let verdict = grader
+            .grade_briefly(&task(None), heavy, Extent::All, None)
+            .map(|grading| grading.verdict);
+        assert_eq!(verdict, briefly);
+        assert_eq!(
+            grader.grade(&task(None), heavy, Extent::All).verdict,
+            Verdict::Correct
+        );
     }
     // What runs out of all fuel that it may ever have has a verdict.
     let (grader, _) = grader(needing(u64::MAX));
     assert!(
         grader
-            .grade_briefly(&task(None), heavy, Extent::All)
-            .is_none()
+            .grade_briefly(&task(None), heavy, Extent::All, None)
+            .is_err()
     );
     assert_eq!(
         grader.grade(&task(None), heavy, Extent::All).verdict,
@@ -63,10 +54,11 @@ fn a_task_whose_own_solution_takes_long_gets_no_first_try() {
     let right = grader.grade(&task, "program", Extent::UntilFailure);
     assert_eq!(right.verdict, Verdict::Correct);
     let runs = sandbox.runs.load(Ordering::SeqCst);
-    assert!(
+    assert_eq!(
         grader
-            .grade_briefly(&task, "another", Extent::UntilFailure)
-            .is_none()
+            .grade_briefly(&task, "another", Extent::UntilFailure, None)
+            .unwrap_err(),
+        Unfinished::Long
     );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
 }

@@ -60,13 +60,13 @@ fn a_failure_that_may_pass_is_not_remembered() {
 #[test]
 fn what_a_solution_that_is_brought_returns_is_not_kept_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Disk::open(&folder.path().join("cache.redb")).unwrap());
+    let shelf = Arc::new(Shelf::open(folder.path(), 1 << 20).unwrap());
     let sandbox = Arc::new(Scripted::new(|_, _, _| {
         Ok(completed(returned(&["2", "4", "6"])))
     }));
     let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
     // Nothing has room in memory.
-    let own = CodeGrader::new(shared, Limits::default(), 0, Some(Arc::clone(&disk)));
+    let own = CodeGrader::new(shared, Limits::default(), 0, Some(Arc::clone(&shelf)));
     let brought = own.for_brought();
     let task = task(Some("solution"));
     let mut runs = 0;
@@ -76,6 +76,5 @@ fn what_a_solution_that_is_brought_returns_is_not_kept_on_disk() {
         assert_eq!(grading.verdict, Verdict::Correct);
         runs += more;
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
-        disk.flush();
     }
 }

@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
                 let word = self.word();
                 self.noon().is_none()
                     && !(self.begins_word() && matches!(word.as_str(), "and" | "or"))
-                    && !self.names_unit()
+                    && self.unit().is_none()
             }
             Kind::Char('(' | '[') | Kind::SetOpen => true,
             Kind::Char('|') => self.bars == 0,
@@ -256,7 +256,10 @@ impl<'a> Parser<'a> {
                     return Some(built);
                 }
                 let items = self.elements(Kind::SetClose)?;
-                self.eat(Kind::SetClose).then_some(Expr::Set(items))
+                // In braces a colon before an equation says "such that": {x : f(x) = 0} has no ratio.
+                let such_that = |item: &Expr| matches!(item, Expr::Relation(parts, _) if matches!(parts[0], Expr::Ratio(_)));
+                let closed = self.eat(Kind::SetClose) && !items.iter().any(such_that);
+                closed.then_some(Expr::Set(items))
             }
             Kind::Char(open @ ('(' | '[')) => {
                 self.at += 1;

@@ -2,11 +2,32 @@
 
 use super::{Parser, product};
 use crate::grade::math::lex::Kind;
+use crate::grade::math::named::is_name;
 use crate::grade::math::syntax::{Bracket, Expr, Relation, SetOperator};
 use crate::grade::math::words;
 
 /// Longer answers are no words for a number or a set.
 const MAX_SPELLED: usize = 32;
+
+/// Words before a name that add nothing to it.
+const NEUTRAL: [&str; 4] = ["ratio", "quantity", "value", "measure"];
+
+/// Words that say what of the thing named behind them is meant: its area is another quantity than its perimeter.
+const KINDS: [&str; 13] = [
+    "length",
+    "distance",
+    "area",
+    "perimeter",
+    "volume",
+    "slope",
+    "probability",
+    "number",
+    "sum",
+    "difference",
+    "product",
+    "quotient",
+    "angle",
+];
 
 /// An answer in plain words that is a number, a day, or all numbers.
 pub(super) fn spelled(text: &str) -> Option<Expr> {
@@ -86,6 +107,55 @@ impl Parser<'_> {
         }
         self.at = start;
         None
+    }
+
+    /// A name before an equals sign with words before it that say of what kind it is: `the ratio x:y =`, `\text{The area of } ABC =`.
+    pub(super) fn introduced(&mut self) -> Option<Expr> {
+        let start = self.at;
+        let (mut kind, mut neutral) = (None, false);
+        loop {
+            let (said, length) = match self.peek() {
+                Some(Kind::Text(text)) => (text.to_lowercase(), 1),
+                Some(Kind::Letter(_)) => {
+                    let word = self.word();
+                    let length = word.chars().count();
+                    (word.to_lowercase(), length)
+                }
+                _ => break,
+            };
+            let words: Vec<&str> = said.split_whitespace().collect();
+            let known = |word: &&str| {
+                KINDS.contains(word) || NEUTRAL.contains(word) || matches!(*word, "the" | "of")
+            };
+            if words.is_empty() || !words.iter().all(known) {
+                break;
+            }
+            neutral |= words.iter().any(|word| NEUTRAL.contains(word));
+            let last = words.iter().rfind(|word| KINDS.contains(word));
+            kind = last.map(|word| (*word).to_owned()).or(kind);
+            self.at += length;
+        }
+        let named = match (&kind, self.peek()) {
+            (None, _) if !neutral => None,
+            (_, Some(Kind::Char('='))) => Some(None),
+            _ => self
+                .sum()
+                .and_then(|first| self.ratio(first))
+                .filter(is_name)
+                .map(Some),
+        };
+        let ends = self.peek() == Some(Kind::Char('='));
+        match named.filter(|_| ends) {
+            Some(None) => Some(Expr::Symbol(kind.unwrap_or_else(|| "value".into()))),
+            Some(Some(name)) => Some(match kind {
+                Some(kind) => Expr::Apply(kind, vec![name]),
+                None => name,
+            }),
+            None => {
+                self.at = start;
+                None
+            }
+        }
     }
 
     /// What a name or a name applied to simple arguments says before an equals sign: `\text{Area} =`, `p(x) =`, `f^{-1}(x) =`.

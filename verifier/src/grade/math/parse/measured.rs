@@ -56,10 +56,10 @@ impl Parser<'_> {
                     self.at += length;
                     push_word(&mut words, noon);
                 }
-                Some(Kind::Letter(_)) if self.names_unit() => {
-                    let word = self.word();
-                    self.at += word.chars().count();
-                    push_word(&mut words, &word);
+                Some(Kind::Letter(_)) if self.unit().is_some() => {
+                    let (unit, length) = self.unit().unwrap_or_default();
+                    self.at += length;
+                    push_word(&mut words, &unit);
                 }
                 Some(Kind::Char('/')) if !words.is_empty() => {
                     self.at += 1;

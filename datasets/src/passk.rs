@@ -1,0 +1,355 @@
+//! Pass@k without bias, and bootstrap intervals over tasks.
+//!
+//! The samples of one task are alike, so what is resampled is the task: an interval says how the figure would move with other tasks
+//! of the same kind. A comparison of two evaluations on the same tasks is paired: it resamples the differences.
+//!
+//! Every interval of both programs is made here, so that one evaluation has one interval wherever it is shown: one seed, one number of
+//! resamples, whatever the order of the tasks; and below [`MIN_TASKS`] none at all.
+
+use serde::{Deserialize, Serialize};
+
+/// Resamples behind every interval.
+pub const RESAMPLES: usize = 10_000;
+
+/// With fewer tasks there is no interval, and nothing is concluded: resampling a handful of values says little of tasks that are not among
+/// them, and one task always comes back as itself.
+pub const MIN_TASKS: usize = 20;
+
+/// Seed of the bootstrap: fixed, so that the same samples always give the same interval.
+const SEED: u64 = 0;
+
+/// How many samples of one task were judged, and how many were right. Masked samples are in neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Samples with a verdict about the completion.
+    pub judged: usize,
+    /// Those that were right.
+    pub correct: usize,
+}
+
+impl Counts {
+    /// Unbiased Pass@k of this task: the chance that k of its samples, drawn without replacement, hold a right one,
+    /// 1 − C(n−c, k) / C(n, k) (Chen et al. 2021, Eq. 1), as a product so that nothing overflows.
+    /// `None` where fewer than k samples were judged: no unbiased estimate exists.
+    pub fn pass_at(self, k: usize) -> Option<f64> {
+        let (n, c) = (self.judged, self.correct.min(self.judged));
+        if k == 0 || n < k {
+            return None;
+        }
+        if n - c < k {
+            return Some(1.0);
+        }
+        Some(
+            1.0 - (n - c + 1..=n)
+                .map(|i| 1.0 - k as f64 / i as f64)
+                .product::<f64>(),
+        )
+    }
+}
+
+/// A figure over tasks, with its 95% interval where there are tasks enough for one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub struct Estimate {
+    /// The mean over tasks.
+    pub mean: f64,
+    /// `None` below [`MIN_TASKS`].
+    pub interval: Option<Interval>,
+    /// Tasks that count towards it.
+    pub tasks: usize,
+}
+
+/// A 95% percentile bootstrap interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// 2.5th percentile of the resampled means.
+    pub low: f64,
+    /// 97.5th percentile of the resampled means.
+    pub high: f64,
+}
+
+impl Interval {
+    /// All of it lies above zero.
+    #[must_use]
+    pub fn is_above_zero(self) -> bool {
+        self.low > 0.0
+    }
+
+    /// All of it lies below zero.
+    #[must_use]
+    pub fn is_below_zero(self) -> bool {
+        self.high < 0.0
+    }
+}
+
+/// An estimate in a file: `low` and `high` are null where there is no interval. Those that version 0.1 wrote of fewer tasks are dropped.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    mean: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    tasks: usize,
+}
+
+impl From<Estimate> for Written {
+    fn from(estimate: Estimate) -> Self {
+        Self {
+            mean: estimate.mean,
+            low: estimate.interval.map(|interval| interval.low),
+            high: estimate.interval.map(|interval| interval.high),
+            tasks: estimate.tasks,
+        }
+    }
+}
+
+impl From<Written> for Estimate {
+    fn from(written: Written) -> Self {
+        let ends = written.low.zip(written.high);
+        Self {
+            mean: written.mean,
+            interval: ends
+                .filter(|_| written.tasks >= MIN_TASKS)
+                .map(|(low, high)| Interval { low, high }),
+            tasks: written.tasks,
+        }
+    }
+}
+
+/// Pass@k over tasks; those with fewer than k judged samples are left out. `None` where none is left.
+#[must_use]
+pub fn pass_at(counts: &[Counts], k: usize) -> Option<Estimate> {
+    let values: Vec<f64> = counts.iter().filter_map(|task| task.pass_at(k)).collect();
+    bootstrap(values)
+}
+
+/// Pass@k after − before over pairs of the same task's counts, with its paired interval.
+/// Tasks with fewer than k judged samples on either side are left out. `None` where none is left.
+#[must_use]
+pub fn paired_difference(before_after: &[(Counts, Counts)], k: usize) -> Option<Estimate> {
+    let differences: Vec<f64> = before_after
+        .iter()
+        .filter_map(|(before, after)| Some(after.pass_at(k)? - before.pass_at(k)?))
+        .collect();
+    bootstrap(differences)
+}
+
+/// The mean with its percentile bootstrap interval: the same values give the same, on every machine and in whatever order.
+fn bootstrap(mut values: Vec<f64>) -> Option<Estimate> {
+    if values.is_empty() {
+        return None;
+    }
+    // One program lists tasks as they were asked, another by their ids.
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    let interval = (n >= MIN_TASKS).then(|| {
+        let mut random = SplitMix(SEED);
+        let mut means: Vec<f64> = (0..RESAMPLES)
+            .map(|_| (0..n).map(|_| values[random.below(n)]).sum::<f64>() / n as f64)
+            .collect();
+        means.sort_by(f64::total_cmp);
+        Interval {
+            low: percentile(&means, 0.025),
+            high: percentile(&means, 0.975),
+        }
+    });
+    Some(Estimate {
+        mean: values.iter().sum::<f64>() / n as f64,
+        interval,
+        tasks: n,
+    })
+}
+
+/// What stands in an interval's place where there is none.
+#[must_use]
+pub fn no_interval(tasks: usize) -> String {
+    let s = if tasks == 1 { "" } else { "s" };
+    format!("no interval: {tasks} task{s}, and it takes {MIN_TASKS}")
+}
+
+/// `18.8%`: how both programs write a share for a person.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+/// A difference of shares in points, with its sign: `+16.2`, `−1.0`.
+#[must_use]
+pub fn points(difference: f64) -> String {
+    let text = format!("{:+.1}", 100.0 * difference);
+    if text == "-0.0" {
+        "+0.0".into()
+    } else {
+        text.replace('-', "\u{2212}")
+    }
+}
+
+/// Of sorted values, with linear interpolation between neighbours.
+fn percentile(sorted: &[f64], p: f64) -> f64 {
+    let at = p * (sorted.len() - 1) as f64;
+    let (low, high) = (at.floor() as usize, at.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * (at - low as f64)
+}
+
+/// SplitMix64 (Steele, Lea & Flood 2014): enough for resampling, and the same everywhere.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number in `0..n`; the bias of the multiplication is below 2⁻⁴⁰ for any number of tasks.
+    fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn counts(judged: usize, correct: usize) -> Counts {
+        Counts { judged, correct }
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-12
+    }
+
+    #[test]
+    fn agrees_with_values_worked_by_hand() {
+        // 1 − C(3,2)/C(5,2) = 1 − 3/10
+        assert!(close(counts(5, 2).pass_at(2).unwrap(), 0.7));
+        // 1 − C(6,4)/C(8,4) = 1 − 15/70
+        assert!(close(counts(8, 2).pass_at(4).unwrap(), 55.0 / 70.0));
+        // Pass@1 is the share of right samples.
+        assert!(close(counts(8, 3).pass_at(1).unwrap(), 0.375));
+        // Fewer wrong samples than k: every draw holds a right one.
+        assert_eq!(counts(8, 5).pass_at(4), Some(1.0));
+        assert_eq!(counts(8, 0).pass_at(8), Some(0.0));
+        assert_eq!(counts(8, 1).pass_at(8), Some(1.0));
+    }
+
+    #[test]
+    fn too_few_samples_give_no_estimate_instead_of_a_biased_one() {
+        assert_eq!(counts(7, 7).pass_at(8), None);
+        assert_eq!(counts(0, 0).pass_at(1), None);
+        assert_eq!(counts(4, 1).pass_at(0), None);
+    }
+
+    #[test]
+    fn stays_exact_where_the_binomials_overflow() {
+        // C(100000, 50000) has 30,000 digits.
+        let value = counts(100_000, 1).pass_at(50_000).unwrap();
+        assert!((value - 0.5).abs() < 1e-9, "{value}");
+    }
+
+    #[test]
+    fn the_mean_over_tasks_leaves_out_tasks_that_were_masked_below_k() {
+        let tasks = [counts(8, 4), counts(8, 0), counts(0, 0)];
+        let estimate = pass_at(&tasks, 1).unwrap();
+        assert!(close(estimate.mean, 0.25));
+        assert_eq!(estimate.tasks, 2);
+        assert_eq!(pass_at(&[counts(0, 0)], 1), None);
+    }
+
+    #[test]
+    fn the_interval_is_about_two_standard_errors_wide() {
+        // 100 tasks, half right: the standard error of the mean is 0.05.
+        let values = (0..100).map(|i| f64::from(i % 2)).collect();
+        let interval = bootstrap(values).unwrap().interval.unwrap();
+        assert!((interval.low - 0.402).abs() < 0.015, "{interval:?}");
+        assert!((interval.high - 0.598).abs() < 0.015, "{interval:?}");
+    }
+
+    #[test]
+    fn below_twenty_tasks_there_is_a_figure_and_no_interval() {
+        let of = |tasks: usize| pass_at(&vec![counts(4, 1); tasks], 1).unwrap();
+        assert_eq!((of(1).mean, of(1).interval), (0.25, None));
+        assert_eq!(of(19).interval, None);
+        assert!(of(20).interval.is_some());
+        // What counts is the tasks with k judged samples.
+        let masked = [vec![counts(4, 1); 19], vec![counts(0, 0)]].concat();
+        assert_eq!(pass_at(&masked, 1).unwrap().interval, None);
+        let pairs = vec![(counts(4, 1), counts(4, 3)); 19];
+        assert_eq!(paired_difference(&pairs, 1).unwrap().interval, None);
+    }
+
+    #[test]
+    fn an_estimate_is_written_with_its_interval_or_with_null() {
+        let of = |tasks: usize| pass_at(&vec![counts(4, 1); tasks], 1).unwrap();
+        for (estimate, text) in [
+            (of(20), r#"{"mean":0.25,"low":0.25,"high":0.25,"tasks":20}"#),
+            (of(1), r#"{"mean":0.25,"low":null,"high":null,"tasks":1}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&estimate).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Estimate>(text).unwrap(), estimate);
+        }
+        // As version 0.1 wrote it.
+        let old = r#"{"mean":0.25,"low":0.25,"high":0.25,"tasks":1}"#;
+        assert_eq!(serde_json::from_str::<Estimate>(old).unwrap(), of(1));
+    }
+
+    #[test]
+    fn pairing_sees_a_difference_that_the_tasks_spread_would_hide() {
+        // Every task gains one sample in eight, on top of a wide spread between tasks.
+        let before: Vec<Counts> = (0..28).map(|i| counts(8, i % 8)).collect();
+        let pairs: Vec<(Counts, Counts)> = before
+            .iter()
+            .map(|task| (*task, counts(8, task.correct + 1)))
+            .collect();
+        let gain = paired_difference(&pairs, 1).unwrap();
+        let interval = gain.interval.unwrap();
+        assert!(close(gain.mean, 0.125));
+        assert!(close(interval.low, 0.125) && close(interval.high, 0.125));
+        let unpaired = pass_at(&before, 1).unwrap().interval.unwrap();
+        assert!(unpaired.high - unpaired.low > 0.15);
+    }
+
+    #[test]
+    fn figures_are_written_with_one_decimal_and_their_sign() {
+        assert_eq!(
+            (percent(0.1875), percent(1.0)),
+            ("18.8%".into(), "100.0%".into())
+        );
+        let written = [0.2951, -0.01, 0.0, -0.0001].map(points);
+        assert_eq!(written, ["+29.5", "\u{2212}1.0", "+0.0", "+0.0"]);
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_definition_where_the_binomials_fit(n in 1usize..30, c in 0usize..30, k in 1usize..30) {
+            prop_assume!(c <= n && k <= n);
+            let choose = |n: usize, k: usize| -> f64 {
+                if k > n { 0.0 } else { (0..k).map(|i| (n - i) as f64 / (k - i) as f64).product() }
+            };
+            let expected = 1.0 - choose(n - c, k) / choose(n, k);
+            prop_assert!((counts(n, c).pass_at(k).unwrap() - expected).abs() < 1e-9);
+        }
+
+        #[test]
+        fn grows_with_right_samples_and_with_k(n in 2usize..200, c in 0usize..199, k in 1usize..199) {
+            prop_assume!(c < n && k < n);
+            let here = counts(n, c).pass_at(k).unwrap();
+            prop_assert!((0.0..=1.0).contains(&here));
+            prop_assert!(counts(n, c + 1).pass_at(k).unwrap() >= here - 1e-12);
+            prop_assert!(counts(n, c).pass_at(k + 1).unwrap() >= here - 1e-12);
+        }
+
+        #[test]
+        fn an_interval_holds_the_mean_and_is_the_same_in_any_order(
+            (values, shuffled) in prop::collection::vec(0.0f64..1.0, MIN_TASKS..40)
+                .prop_flat_map(|values| (Just(values.clone()), Just(values).prop_shuffle()))
+        ) {
+            let estimate = bootstrap(values).unwrap();
+            let interval = estimate.interval.unwrap();
+            prop_assert!(interval.low <= estimate.mean + 1e-9 && estimate.mean <= interval.high + 1e-9);
+            prop_assert_eq!(estimate, bootstrap(shuffled).unwrap());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! How deep the interpreter's own C code may recurse.
+//!
+//! A `map` in a `map`, a sorting key that sorts, an `__init__` that makes another object: each level of these stands on the stack of C functions, and CPython raises
+//! `RecursionError` where that stack's address comes near to its end. Where the end is, the system tells it; WASI does not, so that it takes the stack for 128 KiB, which is
+//! about 200 such levels. The linker gave the stack 16 MiB: all addresses from 0 up to the first of the data. So before the snapshot the interpreter is told of [`STACK`] bytes of
+//! them, by the function that CPython has for programs that bring stacks of their own. Neither function is exported, but the module names them.
+//!
+//! Below these bytes the rest of the 16 MiB is left for C code that does not look, and then an address below 0, which traps.
+
+use wasm_encoder::reencode::{Reencode as _, RoundtripReencoder};
+use wasm_encoder::{ExportKind, ExportSection, Module, RawSection};
+use wasmparser::{KnownCustom, Name, NameMap, Operator, Parser, Payload};
+use wasmtime::{Instance, Store, TypedFunc};
+
+use super::world::World;
+
+/// Bytes of the stack in linear memory that the interpreter uses before it raises `RecursionError`. A level of `sorted` with a key takes 2.2 KiB of them, most others 0.5, so
+/// that nearly all recursion gets to the interpreter's own limit of 1000 first. With twice as much, a program that raises that limit got to the end of the native stack, which stands beside
+/// this one (`engine`), and died there; and the `repr` of a list that is nested 20,000 deep used up its fuel.
+pub(super) const STACK: u32 = 1 << 20;
+/// Bytes that must be left below them.
+const SPARE: u32 = 8 << 20;
+
+/// The interpreter's functions that are exported for this, by the names that the module has for them.
+const THREAD: &str = "PyThreadState_GetUnchecked";
+const SET_STACK: &str = "PyUnstable_ThreadState_SetStackProtection";
+/// The global that holds the address at which the stack ends, which is where it begins while nothing runs.
+const POINTER: &str = "__stack_pointer";
+
+/// The module with [`THREAD`] and [`SET_STACK`] exported, and the address at which its stack begins, which it grows down from.
+pub(super) fn opened(module: &[u8]) -> wasmtime::Result<(Vec<u8>, u32)> {
+    let names = Names::of(module)?;
+    let mut opened = Module::new();
+    let mut top = None;
+    for payload in Parser::new(0).parse_all(module) {
+        let payload = payload?;
+        match payload {
+            Payload::ExportSection(section) => {
+                let mut exports = ExportSection::new();
+                RoundtripReencoder.parse_export_section(&mut exports, section)?;
+                exports.export(THREAD, ExportKind::Func, names.thread);
+                exports.export(SET_STACK, ExportKind::Func, names.set_stack);
+                opened.section(&exports);
+                continue;
+            }
+            Payload::GlobalSection(ref section) => {
+                let global = section.clone().into_iter().nth(names.pointer as usize);
+                let value = global
+                    .transpose()?
+                    .map(|global| global.init_expr.get_operators_reader().read());
+                if let Some(Operator::I32Const { value }) = value.transpose()? {
+                    top = u32::try_from(value).ok();
+                }
+            }
+            _ => {}
+        }
+        if let Some((id, range)) = payload.as_section() {
+            let data = &module[range];
+            opened.section(&RawSection { id, data });
+        }
+    }
+    let top = top
+        .filter(|&top| top >= STACK + SPARE)
+        .ok_or_else(|| wasmtime::Error::msg("its stack is not one that can be used further"))?;
+    Ok((opened.finish(), top))
+}
+
+/// Has the interpreter of an instance of an opened module use [`STACK`] bytes below `top`.
+pub(super) async fn widen(
+    store: &mut Store<World>,
+    instance: &Instance,
+    top: u32,
+) -> wasmtime::Result<()> {
+    let thread: TypedFunc<(), u32> = instance.get_typed_func(&mut *store, THREAD)?;
+    let set_stack: TypedFunc<(u32, u32, u32), i32> =
+        instance.get_typed_func(&mut *store, SET_STACK)?;
+    let thread = thread.call_async(&mut *store, ()).await?;
+    if thread == 0 {
+        return Err(wasmtime::Error::msg("it has no thread that runs"));
+    }
+    match set_stack
+        .call_async(store, (thread, top - STACK, STACK))
+        .await?
+    {
+        0 => Ok(()),
+        _ => Err(wasmtime::Error::msg("it refuses the size of its stack")),
+    }
+}
+
+/// What is looked for in the module, by number.
+struct Names {
+    thread: u32,
+    set_stack: u32,
+    pointer: u32,
+}
+
+impl Names {
+    fn of(module: &[u8]) -> wasmtime::Result<Names> {
+        let (mut thread, mut set_stack, mut pointer) = (None, None, None);
+        for payload in Parser::new(0).parse_all(module) {
+            let Payload::CustomSection(section) = payload? else {
+                continue;
+            };
+            let KnownCustom::Name(names) = section.as_known() else {
+                continue;
+            };
+            for part in names {
+                match part? {
+                    Name::Function(names) => {
+                        thread = find(names.clone(), THREAD)?;
+                        set_stack = find(names, SET_STACK)?;
+                    }
+                    Name::Global(names) => pointer = find(names, POINTER)?,
+                    _ => {}
+                }
+            }
+        }
+        let missing =
+            |name: &str| wasmtime::Error::msg(format!("it does not say where its `{name}` is"));
+        Ok(Names {
+            thread: thread.ok_or_else(|| missing(THREAD))?,
+            set_stack: set_stack.ok_or_else(|| missing(SET_STACK))?,
+            pointer: pointer.ok_or_else(|| missing(POINTER))?,
+        })
+    }
+}
+
+fn find(names: NameMap<'_>, wanted: &str) -> wasmtime::Result<Option<u32>> {
+    for name in names {
+        let name = name?;
+        if name.name == wanted {
+            return Ok(Some(name.index));
+        }
+    }
+    Ok(None)
+}

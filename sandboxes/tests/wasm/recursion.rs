@@ -1,0 +1,126 @@
+//! How deep programs may recurse: as deep as natively, and no deeper than the sandbox survives.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use sandboxes::{Call, End, Limits, Run};
+
+use crate::cases::{run, run_within};
+use crate::shapes::{ENDLESS, SHAPES, UNGUARDED};
+use crate::support::sandbox;
+
+/// Prints what it works out, for the machine's own interpreter: the deepest `n` of which `f(n)` returns.
+const NATIVE: &str = "
+def _deep(n):
+    try: return f(n) == n
+    except RecursionError: return False
+low, high = 0, 4000
+while low + 1 < high:
+    middle = (low + high) // 2
+    if hasattr(f, 'cache_clear'): f.cache_clear()
+    low, high = (middle, high) if _deep(middle) else (low, middle)
+print(low)
+";
+
+fn returns(source: &str, depth: usize) -> bool {
+    let run = run(sandbox(), source, &[&format!("[{depth}]")]);
+    run.calls == [Call::Returned(depth.to_string())]
+}
+
+fn deepest(source: &str) -> usize {
+    let (mut low, mut high) = (0, 4000);
+    while low + 1 < high {
+        let middle = usize::midpoint(low, high);
+        if returns(source, middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+fn natively(source: &str) -> String {
+    let program = format!("{source}\n{NATIVE}");
+    let output = Command::new("python3").args(["-c", &program]).output();
+    output.map_or_else(
+        |_| "no python3".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
+}
+
+#[test]
+fn recursion_through_c_code_goes_as_deep_as_natively() {
+    let mut shallow = Vec::new();
+    let mut table = String::new();
+    for (name, source) in SHAPES {
+        if !returns(source, 320) {
+            shallow.push(*name);
+        }
+        if std::env::var_os("RAPID_TEST_LONG").is_some() {
+            let _ = writeln!(
+                table,
+                "{name:<28}{:>6}{:>10}",
+                deepest(source),
+                natively(source)
+            );
+        }
+    }
+    eprintln!("shape, deepest in the sandbox, deepest in python3 of this machine\n{table}");
+    assert_eq!(shallow, [""; 0]);
+}
+
+#[test]
+fn plain_recursion_is_bounded_by_the_recursion_limit_alone() {
+    let plain = "def f(n): return 1 + f(n - 1) if n else 0";
+    assert!(returns(plain, 950));
+    eprintln!("deepest: {}, natively {}", deepest(plain), natively(plain));
+}
+
+/// How `f` of a program ends, without and with a recursion limit of its own, in words.
+fn ends(name: &str, source: &str) -> [(Run, String); 2] {
+    let limits = Limits {
+        fuel: 5_000_000_000,
+        memory: 1 << 30,
+        ..Limits::default()
+    };
+    ["", "import sys\nsys.setrecursionlimit(10**7)\n"].map(|limit| {
+        let run = run_within(sandbox(), &format!("{limit}{source}"), &["[]"], &limits);
+        let words = format!("{name}: {:?} {:?}", run.end, run.calls.first());
+        let words: String = words.replace('\n', " ").chars().take(150).collect();
+        eprintln!("{words}");
+        (run, words)
+    })
+}
+
+#[test]
+fn recursion_without_end_ends_in_an_exception_or_at_a_limit_in_every_shape() {
+    let mut wrong = Vec::new();
+    for (name, source) in ENDLESS {
+        for (run, words) in ends(name, source) {
+            // Some of it is no recursion, or no endless one.
+            let limited = matches!(run.end, End::Completed | End::OutOfFuel | End::OutOfMemory);
+            if !limited {
+                wrong.push(words);
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn c_code_that_looks_at_no_limit_ends_its_own_run_alone() {
+    let mut wrong = Vec::new();
+    for (name, source) in UNGUARDED {
+        for (run, words) in ends(name, source) {
+            if !matches!(
+                run.end,
+                End::Completed | End::OutOfFuel | End::OutOfMemory | End::Died(_)
+            ) {
+                wrong.push(words);
+            }
+            assert!(returns("def f(n): return n", 1));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}

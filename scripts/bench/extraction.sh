@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Trains on starter-code twice for each seed, once with each rule by which the verifier finds the program in a completion, and prints the paired difference of
+# held-out Pass@1 with its interval. What is trained is then evaluated by the new rule alone. Not part of test.sh: it takes about 6 minutes a run on two cores.
+#   bash scripts/bench/extraction.sh OUT-DIR [SEED...]
+set -euo pipefail
+[ $# -ge 1 ] || { sed -n '2,4s/^# *//p' "$0" >&2; exit 2; }
+out=$(realpath -m "$1"); shift
+[ $# -gt 0 ] || set -- 0 1 2
+cd "$(dirname "$0")/../.."
+bin=${CARGO_TARGET_DIR:-target}/release
+updates=${UPDATES:-6}
+mkdir -p "$out"
+
+verifier=
+stop() { [ -z "$verifier" ] || { kill "$verifier" 2>/dev/null || :; wait "$verifier" 2>/dev/null || :; }; verifier=; }
+trap stop EXIT
+# The address of a verifier with the rule $1.
+start() {
+  stop
+  "$bin/rapid-verifier" serve --listen 127.0.0.1:0 --code-extraction "$1" --require code > "$out/verifier.out" 2> "$out/verifier.log" &
+  verifier=$!
+  until grep -q '^listening on ' "$out/verifier.out"; do kill -0 "$verifier"; sleep 0.2; done
+  url=$(sed -n 's/^listening on //p' "$out/verifier.out")
+}
+
+for rule in last-block program; do
+  start "$rule"
+  for seed in "$@"; do
+    run=$out/$rule-$seed
+    [ -d "$run/checkpoints/step-$updates" ] || "$bin/rapid" train --recipe smollm2-mbppplus --verifier "$url" --out "$run" \
+      --set data.dataset=starter-code --set run.seed="$seed" --set run.updates="$updates" --set run.checkpoint_every="$updates" \
+      --set algorithm.n_step=16 --set sampling.max_tokens=96 --set eval.every=0 --set eval.samples=1 --set eval.limit=1 --set eval.k='[1]'
+  done
+done
+start program
+for rule in last-block program; do
+  for seed in "$@"; do
+    "$bin/rapid" eval --model "$out/$rule-$seed/checkpoints/step-$updates" --dataset starter-code --template mbppplus --max-tokens 96 -n 4 --k 1 \
+      --verifier "$url" --out "$out/$rule-$seed.jsonl"
+  done
+done
+python3 scripts/bench/extraction_difference.py "$out" "$@"

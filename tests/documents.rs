@@ -1,0 +1,336 @@
+//! What the documents tell people to type works, and prints what they print: each page's commands run in a fresh shell, in an empty folder, one after the other.
+//!
+//! `documents.toml` names those that cannot run as they stand, each with its reason. Of these the programs and flags are looked up.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::artifacts;
+use tests::programs::{free_port, program, run, start};
+use tests::repository::root;
+use tests::shell::{Shown, commands, files};
+
+/// Longest that a page's commands may take together.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// What is said of one command.
+struct Exception {
+    page: String,
+    /// How the command begins.
+    starts: String,
+    what: What,
+}
+
+enum What {
+    /// It does not run, for a reason.
+    NotRun,
+    /// It runs with these words behind it.
+    With(String),
+}
+
+fn notes() -> toml::Table {
+    let text = std::fs::read_to_string(root().join("tests/documents.toml")).unwrap();
+    text.parse().unwrap()
+}
+
+/// The files of a page that the reader has: their names, and the repository's that stand in for them.
+fn own_files(page: &str) -> Vec<(String, PathBuf)> {
+    let notes = notes();
+    let files = notes["file"].as_array().unwrap().iter();
+    files
+        .filter(|file| file["page"].as_str() == Some(page))
+        .map(|file| {
+            let name = file["name"].as_str().unwrap().to_owned();
+            (name, root().join(file["from"].as_str().unwrap()))
+        })
+        .collect()
+}
+
+fn exceptions() -> Vec<Exception> {
+    let table = notes();
+    let read = |entry: &toml::Value| {
+        let field = |name: &str| entry.get(name).and_then(toml::Value::as_str);
+        let known = ["page", "starts", "with", "not_run", "reason"];
+        assert!(
+            entry
+                .as_table()
+                .unwrap()
+                .keys()
+                .all(|key| known.contains(&key.as_str())),
+            "{entry}"
+        );
+        assert!(
+            field("reason").is_some_and(|reason| reason.len() > 10),
+            "{entry} has no reason"
+        );
+        Exception {
+            page: field("page").unwrap().to_owned(),
+            starts: field("starts").unwrap().to_owned(),
+            what: match field("with") {
+                Some(with) => What::With(with.to_owned()),
+                None => What::NotRun,
+            },
+        }
+    };
+    table["command"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(read)
+        .collect()
+}
+
+/// The repository's pages, by their paths in it.
+fn pages() -> Vec<(String, String)> {
+    let mut listed = Command::new("git");
+    listed.args(["ls-files", "--", "*.md"]).current_dir(root());
+    let names = run(&mut listed).success().stdout;
+    let read = |name: &str| {
+        (
+            name.to_owned(),
+            std::fs::read_to_string(root().join(name)).unwrap(),
+        )
+    };
+    names.lines().map(read).collect()
+}
+
+fn exception<'a>(all: &'a [Exception], page: &str, shown: &Shown) -> Option<&'a Exception> {
+    all.iter()
+        .find(|exception| exception.page == page && shown.text.starts_with(&exception.starts))
+}
+
+#[test]
+fn every_exception_is_about_a_command_that_is_there() {
+    let pages = pages();
+    for exception in exceptions() {
+        let of_page = pages.iter().find(|(name, _)| *name == exception.page);
+        let (_, text) = of_page.unwrap_or_else(|| panic!("{} is no page", exception.page));
+        assert!(
+            commands(text)
+                .iter()
+                .any(|shown| shown.text.starts_with(&exception.starts)),
+            "{} does not have: {}",
+            exception.page,
+            exception.starts
+        );
+    }
+}
+
+#[test]
+fn every_program_and_flag_is_there_whether_the_command_is_run_or_not() {
+    let mut looked_up = 0;
+    for (page, text) in pages() {
+        for shown in commands(&text) {
+            let words = shown.words();
+            match words[0] {
+                "bash" => assert!(root().join(words[1]).is_file(), "{page}: {}", shown.text),
+                name @ ("rapid" | "rapid-verifier") => {
+                    // `rapid study estimator` has a help of its own; what is no subcommand changes nothing.
+                    let named = words[1..].iter().take_while(|word| !word.starts_with('-'));
+                    let help = run(Command::new(program(name)).args(named).arg("--help"));
+                    let help = help.success().stdout;
+                    for flag in words.iter().filter(|word| word.starts_with('-')) {
+                        let flag = flag.split('=').next().unwrap_or_default();
+                        assert!(help.contains(flag), "{page}: {}: no {flag}", shown.text);
+                    }
+                    looked_up += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(looked_up >= 20, "{looked_up}");
+}
+
+#[test]
+fn the_readmes_commands_run_and_print_what_it_says() {
+    runs("README.md");
+}
+
+#[test]
+fn the_other_pages_commands_run_and_print_what_they_say() {
+    for (page, text) in pages() {
+        if page != "README.md" && !commands(&text).is_empty() {
+            runs(&page);
+        }
+    }
+}
+
+/// Runs a page's commands.
+fn runs(page: &str) {
+    if artifacts::model().is_none() || artifacts::sandbox().is_none() {
+        return;
+    }
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let exceptions = exceptions();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files(&text) {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    for (name, from) in own_files(page) {
+        std::fs::copy(from, folder.path().join(name)).unwrap();
+    }
+    for file in ["trainer", "datasets", "sandboxes", "deploy"] {
+        std::os::unix::fs::symlink(root().join(file), folder.path().join(file)).unwrap();
+    }
+    let outputs = folder.path().join("outputs");
+    std::fs::create_dir(&outputs).unwrap();
+    // Other services may hold the ports that a page names.
+    let ports: Vec<(String, String)> = ["8700", "8701", "8702"]
+        .map(|port| (format!(":{port}"), format!(":{}", free_port())))
+        .into();
+    let on_free_ports = |text: &str| {
+        ports
+            .iter()
+            .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    };
+
+    let mut script = String::from(BEFORE);
+    let mut compared = Vec::new();
+    for (number, shown) in commands(&text).iter().enumerate() {
+        let with = match exception(&exceptions, page, shown).map(|exception| &exception.what) {
+            Some(What::NotRun) => continue,
+            Some(What::With(with)) => with.as_str(),
+            None => "",
+        };
+        let command = on_free_ports(&format!("{} {with}", shown.text));
+        let out = outputs.join(number.to_string());
+        let out = out.display();
+        if shown.background {
+            let address = command
+                .split_whitespace()
+                .skip_while(|word| *word != "--listen")
+                .nth(1);
+            let address =
+                address.unwrap_or_else(|| panic!("{page}: where does it listen? {command}"));
+            writeln!(script, "{command} >{out} 2>&1 &\nready http://{address}").unwrap();
+        } else {
+            writeln!(
+                script,
+                "{{ {command}\n}} </dev/null >{out} || failed {number}"
+            )
+            .unwrap();
+        }
+        if let Some((language, expected)) = &shown.output {
+            compared.push((number, language.clone(), on_free_ports(expected)));
+        }
+    }
+    std::fs::write(folder.path().join("commands.sh"), &script).unwrap();
+    let outcome = start(&mut shell(folder.path())).finish_within(LIMIT);
+    assert_eq!(
+        outcome.code,
+        Some(0),
+        "{page}\n{script}\nstdout:\n{}\nstderr:\n{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+    for (number, language, expected) in compared {
+        let printed = std::fs::read_to_string(outputs.join(number.to_string())).unwrap();
+        assert_same(page, &language, &expected, &printed);
+    }
+}
+
+/// What each script begins with.
+const BEFORE: &str = r#"
+trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+failed() {
+  echo "command $1 failed" >&2
+  cat "outputs/$1" >&2
+  exit 1
+}
+ready() {
+  for _ in $(seq 600); do
+    [ "$(curl -s -o /dev/null -w '%{http_code}' "$1/readyz")" != 200 ] || return 0
+    sleep 0.5
+  done
+  echo "$1 does not become ready" >&2
+  exit 1
+}
+"#;
+
+/// A shell in `folder` with nothing of this one's environment but what finds programs and the cache folder.
+fn shell(folder: &Path) -> Command {
+    let programs: PathBuf = program("rapid").parent().unwrap().to_owned();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("bash");
+    command
+        .arg("commands.sh")
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .env_clear()
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .env("RAPID_EXCERPTS", root().join("datasets/excerpts"));
+    for name in ["HOME", "RAPID_HOME", "XDG_CACHE_HOME"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+/// Outputs are equal but for what depends on the machine: times, whether it had judged the same before, and of a key all but its start.
+fn assert_same(page: &str, language: &str, expected: &str, printed: &str) {
+    if language != "json" {
+        assert_eq!(
+            masked(expected),
+            masked(printed),
+            "{page} prints another output"
+        );
+        return;
+    }
+    let [mut expected, mut printed] = [expected, printed].map(|text| {
+        serde_json::from_str::<Value>(text)
+            .unwrap_or_else(|error| panic!("{page}: {error}: {text}"))
+    });
+    let keys = [&mut expected, &mut printed].map(|answer| {
+        let result = &mut answer["results"][0];
+        assert!(result["elapsed_ms"].take().is_number(), "{page}: {result}");
+        assert!(result["cached"].take().is_boolean(), "{page}: {result}");
+        result["key"].take().as_str().unwrap_or_default().to_owned()
+    });
+    assert_eq!(expected, printed, "{page} prints another answer");
+    let start = keys[0].trim_end_matches('…');
+    assert!(
+        start.len() >= 8 && keys[1].starts_with(start),
+        "{page} prints the key {}; it is {}",
+        keys[0],
+        keys[1]
+    );
+}
+
+/// Numbers as `#`.
+fn masked(text: &str) -> String {
+    let mut masked = String::new();
+    for c in text.trim().chars() {
+        if !c.is_ascii_digit() {
+            masked.push(c);
+        } else if !masked.ends_with('#') {
+            masked.push('#');
+        }
+    }
+    masked
+}
+
+#[test]
+fn every_link_into_the_repository_leads_somewhere() {
+    for (page, text) in pages() {
+        let folder = root().join(&page).parent().unwrap().to_owned();
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let path = link.split('#').next().unwrap_or_default();
+            assert!(
+                path.is_empty() || path.contains("://") || folder.join(path).exists(),
+                "{page} links to {link}"
+            );
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What tasks' own solutions return, made ahead of time and shared between processes: `rapid-verifier prepare --dataset`.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tests::artifacts;
+use tests::programs::rapid_verifier;
+
+const TASKS: usize = 6;
+
+/// A cache folder with the compiled sandbox, and a data set of which the last solution takes seconds.
+fn place() -> Option<tempfile::TempDir> {
+    artifacts::sandbox()?;
+    let folder = tempfile::tempdir().unwrap();
+    let _ = artifacts::compiled(&folder.path().join("wasm/compiled"));
+    let rounds = |n: usize| if n + 1 == TASKS { 40_000_000 } else { 10 };
+    let tasks: String = (0..TASKS)
+        .map(|n| {
+            let solution = format!(
+                "def f(n):\\n    for _ in range({}): pass\\n    return n + {n}\\n",
+                rounds(n)
+            );
+            format!(
+                "{{\"id\": {n}, \"question\": \"?\", \"entry_point\": \"f\", \"tests\": [{{\"args\": [1]}}], \"canonical\": \"{solution}\"}}\n"
+            )
+        })
+        .collect();
+    std::fs::write(folder.path().join("tasks.jsonl"), tasks).unwrap();
+    Some(folder)
+}
+
+fn prepare(folder: &Path) -> Command {
+    let tasks = folder.join("tasks.jsonl");
+    let mut command = rapid_verifier(["prepare", "--workers", "2", "--dataset"]);
+    command.arg(tasks).arg("--cache-dir").arg(folder);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Files of references, and locks that are held or were left.
+fn files(folder: &Path) -> (usize, usize) {
+    let count = |extension: &str| {
+        std::fs::read_dir(folder.join("expected")).map_or(0, |entries| {
+            entries
+                .flatten()
+                .filter(|entry| entry.path().extension().is_some_and(|e| e == extension))
+                .count()
+        })
+    };
+    (count("values"), count("lock"))
+}
+
+fn said(command: &mut Command) -> (bool, String, String) {
+    let output = command.output().unwrap();
+    (
+        output.status.success(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+#[test]
+fn solutions_are_run_ahead_once_and_a_run_that_was_killed_is_continued() {
+    let Some(folder) = place() else { return };
+    let folder = folder.path();
+    let mut killed = prepare(folder).spawn().unwrap();
+    // The quick ones are there, and one more: the grader tries itself with a task of its own.
+    while files(folder).0 < TASKS {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let there = files(folder).0 - 1;
+    let (done, stdout, stderr) = said(&mut prepare(folder));
+    assert!(done, "{stderr}");
+    assert!(
+        stdout.starts_with(&format!(
+            "tasks: {} of {TASKS} solutions run in ",
+            TASKS - there
+        )) && stdout.contains(&format!(" s, {there} were known")),
+        "{stdout}"
+    );
+    assert!(
+        stderr.contains(&format!("tasks: {TASKS} of {TASKS} solutions")),
+        "{stderr}"
+    );
+    assert_eq!(files(folder), (TASKS + 1, 0));
+    let (_, stdout, _) = said(&mut prepare(folder));
+    assert!(
+        stdout.starts_with(&format!("tasks: 0 of {TASKS} solutions run"))
+            && stdout.contains(&format!("{TASKS} were known")),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn two_processes_at_once_leave_each_other_nothing_to_do() {
+    let Some(folder) = place() else { return };
+    let folder = folder.path();
+    let both: Vec<_> = (0..2).map(|_| prepare(folder).spawn().unwrap()).collect();
+    for one in both {
+        assert!(one.wait_with_output().unwrap().status.success());
+    }
+    assert_eq!(files(folder), (TASKS + 1, 0));
+}
+
+#[test]
+fn what_cannot_be_prepared_is_said() {
+    for (args, code, says) in [
+        (
+            &["--dataset", "starter-math", "--set", "code.sandbox=none"][..],
+            0,
+            "starter-math: none of its tasks has a solution to run",
+        ),
+        (
+            &["--dataset", "starter-code", "--no-disk-cache"],
+            2,
+            "leave out --no-disk-cache",
+        ),
+        (
+            &["--dataset", "starter-code", "--set", "code.sandbox=none"],
+            1,
+            "no solution can be run: code is not judged here",
+        ),
+        (&["--dataset", "nope"], 2, "nope"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = rapid_verifier(["prepare", "--cache-dir"]);
+        let output = command.arg(folder.path()).args(args).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(says), "{args:?}: {stderr}");
+    }
+}

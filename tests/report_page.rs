@@ -1,0 +1,256 @@
+//! The page that `rapid report` makes, in a browser: nothing is cut off on a narrow screen, by day and by night.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use datasets::passk::{self, Counts};
+use serde::Serialize;
+use serde_json::{Value, json};
+use trainer::algo::Metrics;
+use trainer::report::{self, RunData};
+use trainer::run::record::{EvalRecord, GroupCounts, StepRecord, StepTimings};
+
+/// Longer than any line of a narrow screen, and without a place to break it.
+const LONG: &str = "a_model_whose_name_is_one_word_and_much_longer_than_a_telephone_is_wide-135M-Instruct.Q4_1.gguf";
+
+/// Measures the page in a frame of this width: what is wider than it, other than inside a box that scrolls. `details` are opened first.
+const WRAPPER: &str = r#"<!doctype html>
+<html><head><meta name="color-scheme" content="light dark"></head><body style="margin:0"><pre id="measured"></pre>
+<iframe style="width:WIDTHpx;height:900px;border:0" srcdoc="PAGE"></iframe>
+<script>
+addEventListener('load', () => {
+  const frame = document.querySelector('iframe');
+  const page = frame.contentDocument;
+  page.querySelectorAll('details').forEach(details => details.open = true);
+  const scrolls = element => element.closest('.scroll, pre, head, svg > *');
+  const wide = [...page.querySelectorAll('body *')]
+    .filter(element => !scrolls(element) && element.getBoundingClientRect().right > WIDTH + 0.5)
+    .map(element => element.tagName + '.' + element.getAttribute('class') + ': ' + element.textContent.slice(0, 40));
+  document.getElementById('measured').textContent = JSON.stringify({
+    wide,
+    scroll_width: page.documentElement.scrollWidth,
+    text: page.body.innerText.length,
+    dark: frame.contentWindow.matchMedia('(prefers-color-scheme: dark)').matches,
+    paper: getComputedStyle(page.body).backgroundColor,
+    ink: getComputedStyle(page.body).color,
+  });
+});
+</script></body></html>"#;
+
+fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = ["chromium", "chromium-browser", "google-chrome"]
+        .iter()
+        .flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)))
+        .find(|program| program.is_file());
+    if found.is_none() {
+        eprintln!("SKIPPED: pages in a browser: there is no Chromium (apt-get install chromium)");
+    }
+    found
+}
+
+fn lines(path: &Path, records: impl IntoIterator<Item = impl Serialize>) {
+    let lines = records
+        .into_iter()
+        .map(|record| serde_json::to_string(&record).unwrap() + "\n");
+    fs::write(path, lines.collect::<String>()).unwrap();
+}
+
+fn evaluation(step: usize, tasks: usize, correct: usize) -> EvalRecord {
+    let counts = Counts { judged: 4, correct };
+    EvalRecord {
+        step,
+        samples: 4,
+        pass_at: [1, 4]
+            .map(|k| (k, passk::pass_at(&vec![counts; tasks], k).unwrap()))
+            .into(),
+        tasks: (0..tasks)
+            .map(|task| (format!("{LONG}/{task}"), counts))
+            .collect(),
+        masked: 1,
+        length_mean: 123.4,
+        truncated: 0.25,
+    }
+}
+
+/// The samples behind [`evaluation`].
+fn samples(tasks: usize, correct: usize) -> Vec<Value> {
+    let numbers = (0..tasks).flat_map(|task| (0..4).map(move |sample| (task, sample)));
+    numbers
+        .map(|(task, sample)| {
+            let right = sample < correct;
+            json!({
+                "task": format!("{LONG}/{task}"), "sample": sample, "prompt": format!("Question: {LONG}"), "completion": LONG.repeat(4),
+                "reward": u8::from(right), "any_form": 1.0, "verdict": if right { "correct" } else { "malformed" },
+                "detail": {}, "tokens": 9, "logp": -1.0, "finish": "stop",
+            })
+        })
+        .collect()
+}
+
+fn step(step: usize) -> StepRecord {
+    StepRecord {
+        step,
+        phase: 0,
+        update: step - 1,
+        phase_updates: 30,
+        epoch: 0,
+        prompts: 16,
+        groups: GroupCounts::default(),
+        dropped: 0,
+        drawn_reward: None,
+        terms: BTreeMap::new(),
+        algo: Metrics {
+            judged: 128,
+            reward: 0.02 * step as f64,
+            loss: -123_456.0,
+            ..Metrics::default()
+        },
+        pass_at: BTreeMap::new(),
+        grad_norm: 1e-7 / step as f64,
+        entropy: 1.5,
+        length_mean: 8.5,
+        length_max: 12,
+        truncated: 0.25,
+        repeats: trainer::run::Repeats::default(),
+        lr: 1e-5,
+    }
+}
+
+/// A run folder with long names, evaluated on so many tasks, of which each has so many right samples of four in the end.
+fn run_folder(root: &Path, sets: &[&str], tasks: usize, correct: usize) -> RunData {
+    fs::create_dir_all(root.join("samples")).unwrap();
+    let model = format!("model.path=models/{LONG}");
+    let sets = sets.iter().copied().chain([model.as_str()]);
+    let sets: Vec<String> = sets.map(str::to_owned).collect();
+    let config = trainer::config::load("quickstart", &sets).unwrap();
+    fs::write(root.join("config.toml"), config.to_toml()).unwrap();
+    lines(&root.join("metrics.jsonl"), (1..=30).map(step));
+    let timing = |step: usize| StepTimings {
+        step,
+        inference: 20.0,
+        verify: 0.1,
+        forward: 4.0,
+        backward: 9.0,
+        optimiser: 1.0,
+        elapsed: 40.0 * step as f64,
+        ..StepTimings::default()
+    };
+    lines(&root.join("timings.jsonl"), (1..=30).map(timing));
+    let evaluations = [(0, 1), (30, correct)];
+    lines(
+        &root.join("eval.jsonl"),
+        evaluations.map(|(step, correct)| evaluation(step, tasks, correct)),
+    );
+    for (step, correct) in evaluations {
+        lines(
+            &root.join(format!("samples/eval-{step}.jsonl")),
+            samples(tasks, correct),
+        );
+    }
+    let alarm = json!({"step": 6, "alarm": "length-collapse", "state": "raised", "text": LONG});
+    lines(&root.join("alarms.jsonl"), [alarm]);
+    RunData::read(root).unwrap()
+}
+
+/// What [`WRAPPER`] measures of a page at this width.
+fn measured(chromium: &Path, page: &Path, width: usize, dark: bool) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(page).unwrap();
+    let text = text.replace('&', "&amp;").replace('"', "&quot;");
+    let wrapper = folder.path().join("wrapper.html");
+    let wrapped = WRAPPER
+        .replace("WIDTH", &width.to_string())
+        .replace("PAGE", &text);
+    fs::write(&wrapper, wrapped).unwrap();
+    let output = Command::new(chromium)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+        ])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ])
+        .args([
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--window-size=1400,1000",
+            "--dump-dom",
+        ])
+        .arg(format!(
+            "--blink-settings=preferredColorScheme={}",
+            u8::from(!dark)
+        ))
+        .arg(format!(
+            "--user-data-dir={}",
+            folder.path().join("profile").display()
+        ))
+        .arg(format!("file://{}", wrapper.display()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    let measured = dom
+        .split("<pre id=\"measured\">")
+        .nth(1)
+        .and_then(|rest| rest.split("</pre>").next())
+        .unwrap_or_default()
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&");
+    serde_json::from_str(&measured).unwrap_or_else(|error| {
+        panic!(
+            "{error}: {measured:?}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })
+}
+
+#[test]
+fn nothing_of_a_report_is_cut_off_at_390_pixels_in_light_or_dark() {
+    let Some(chromium) = chromium() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let root = |name: &str| folder.path().join(format!("{name}-{LONG}"));
+    let single = run_folder(&root("one"), &[], 1, 3);
+    let first = run_folder(&root("first"), &["run.seed=1"], 24, 3);
+    let second = run_folder(
+        &root("second"),
+        &["optimiser.lr=0.5", "eval.limit=24"],
+        24,
+        2,
+    );
+    let pages = [
+        vec![single.clone()],
+        vec![first.clone(), second],
+        vec![first, single],
+    ];
+    for (number, runs) in pages.iter().enumerate() {
+        let page = report::write(runs, &folder.path().join(number.to_string())).unwrap();
+        for (width, dark) in [(390, false), (390, true), (1280, false)] {
+            let seen = measured(&chromium, &page, width, dark);
+            let context = format!("page {number} at {width}: {seen:#}");
+            assert!(seen["text"].as_u64().unwrap() > 2_000, "{context}");
+            assert!(
+                seen["scroll_width"].as_u64().unwrap() <= width as u64,
+                "{context}"
+            );
+            assert_eq!(seen["wide"], json!([]), "{context}");
+            assert_eq!(seen["dark"], json!(dark), "{context}");
+            let colours = (seen["paper"].as_str(), seen["ink"].as_str());
+            let expected = if dark {
+                ("rgb(20, 22, 26)", "rgb(235, 232, 225)")
+            } else {
+                ("rgb(251, 250, 246)", "rgb(29, 28, 26)")
+            };
+            assert_eq!(colours, (Some(expected.0), Some(expected.1)), "{context}");
+        }
+    }
+}

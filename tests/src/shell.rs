@@ -1,0 +1,160 @@
+//! The shell commands of a Markdown page, and the outputs that it prints below them.
+
+use std::mem::take;
+
+/// One command of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// As the page has it, without its comment and without a trailing `&`.
+    pub text: String,
+    /// Whether it ends in `&`.
+    pub background: bool,
+    /// What the page prints directly below it: the block's language and text.
+    pub output: Option<(String, String)>,
+}
+
+impl Shown {
+    /// The words up to quotes: enough to tell a program and its flags.
+    #[must_use]
+    pub fn words(&self) -> Vec<&str> {
+        self.text.split_whitespace().collect()
+    }
+}
+
+/// Text files of a page: those of its blocks in JSON whose introduction names a file as a code span.
+#[must_use]
+pub fn files(page: &str) -> Vec<(String, String)> {
+    let (mut files, mut prose) = (Vec::new(), String::new());
+    for part in parts(page) {
+        match part {
+            Part::Prose(text) => prose = text,
+            Part::Block(language, text) => {
+                let named = prose
+                    .split('`')
+                    .skip(1)
+                    .step_by(2)
+                    .find(|span| span.ends_with(".jsonl") && !span.contains('/'));
+                if let (Some(name), "json") = (named, language.as_str()) {
+                    files.push((name.to_owned(), text));
+                }
+            }
+        }
+    }
+    files
+}
+
+/// All commands of a page, in order: those of its `sh` blocks.
+#[must_use]
+pub fn commands(page: &str) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut directly_below = false;
+    for part in parts(page) {
+        match part {
+            Part::Prose(text) => directly_below &= text.trim().is_empty(),
+            Part::Block(language, text) if language == "sh" => {
+                shown.extend(split(&text));
+                directly_below = true;
+            }
+            Part::Block(language, text) => {
+                if let (Some(last), true) = (shown.last_mut(), take(&mut directly_below)) {
+                    last.output = Some((language, text));
+                }
+            }
+        }
+    }
+    shown
+}
+
+enum Part {
+    Prose(String),
+    /// Its language and its text.
+    Block(String, String),
+}
+
+/// A page as prose and blocks in turn.
+fn parts(page: &str) -> Vec<Part> {
+    let (mut parts, mut text) = (Vec::new(), String::new());
+    let mut block: Option<String> = None;
+    for line in page.split_inclusive('\n') {
+        let Some(language) = line.strip_prefix("```") else {
+            text.push_str(line);
+            continue;
+        };
+        parts.push(match block.take() {
+            Some(language) => Part::Block(language, take(&mut text)),
+            None => {
+                block = Some(language.trim().to_owned());
+                Part::Prose(take(&mut text))
+            }
+        });
+    }
+    parts.push(Part::Prose(text));
+    parts
+}
+
+/// A block's commands: a line each, where it does not end inside quotes or with a backslash.
+fn split(block: &str) -> Vec<Shown> {
+    let (mut commands, mut text) = (Vec::new(), String::new());
+    let (mut quote, mut comment, mut before) = (None, false, '\n');
+    let mut letters = block.chars().peekable();
+    while let Some(c) = letters.next() {
+        if c == '\\' && quote != Some('\'') && !comment {
+            // A line that goes on, or any other letter taken as it is.
+            match letters.next() {
+                Some('\n') | None => {}
+                Some(other) => text.extend([c, other]),
+            }
+            before = c;
+            continue;
+        }
+        match (c, quote) {
+            ('\'' | '"', None) if !comment => quote = Some(c),
+            (_, Some(open)) if c == open => quote = None,
+            ('#', None) if before.is_whitespace() => comment = true,
+            ('\n', None) => {
+                comment = false;
+                commands.extend(command(&take(&mut text)));
+            }
+            _ => {}
+        }
+        if !comment && (c != '\n' || quote.is_some()) {
+            text.push(c);
+        }
+        before = c;
+    }
+    commands.extend(command(&text));
+    commands
+}
+
+fn command(text: &str) -> Option<Shown> {
+    let text = text.trim();
+    let (text, background) = match text.strip_suffix('&') {
+        Some(rest) if !rest.ends_with('&') => (rest.trim_end(), true),
+        _ => (text, false),
+    };
+    (!text.is_empty()).then(|| Shown {
+        text: text.to_owned(),
+        background,
+        output: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "Say this is `a.jsonl`:\n\n```json\n{}\n```\n\nThen:\n\n```sh\none --x 1   # said\ntwo & # runs on\nthree 'a\n b' \\\n  --y\n```\n\n```json\n{\"z\": 1}\n```\n\nIt ends with\n\n```text\nno output of a command\n```\n";
+
+    #[test]
+    fn a_page_is_its_commands_and_files() {
+        let commands = commands(PAGE);
+        let texts: Vec<&str> = commands.iter().map(|shown| shown.text.as_str()).collect();
+        assert_eq!(texts, ["one --x 1", "two", "three 'a\n b'   --y"]);
+        let background: Vec<bool> = commands.iter().map(|shown| shown.background).collect();
+        assert_eq!(background, [false, true, false]);
+        let output = ("json".to_owned(), "{\"z\": 1}\n".to_owned());
+        assert_eq!(commands[2].output, Some(output));
+        assert_eq!((&commands[0].output, &commands[1].output), (&None, &None));
+        assert_eq!(files(PAGE), [("a.jsonl".to_owned(), "{}\n".to_owned())]);
+    }
+}

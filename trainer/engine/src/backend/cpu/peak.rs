@@ -1,0 +1,348 @@
+//! What the processor's instructions and its memory allow, measured without any of the engine's products: multiply-adds on registers alone, and the standard
+//! library's copy. A percentage of these bounds says how much of the machine is used; one of our own product's rate would not.
+
+#![allow(unsafe_code)]
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::Instant;
+
+use super::super::Dtype;
+
+/// Rounds, of which the best counts: on a shared machine the others are somebody else's.
+const ROUNDS: usize = 7;
+/// Chains of multiply-adds side by side: more than latency times units on any processor, fewer than registers.
+#[cfg(target_arch = "x86_64")]
+const CHAINS: usize = 12;
+/// Turns of a round's loop, some tens of milliseconds.
+const TURNS: usize = 4_000_000;
+/// Bytes that a thread copies at a time: more than its share of any cache.
+const COPIED: usize = 128 << 20;
+
+/// The fastest multiply-add instruction for a kind of number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Peak {
+    /// As assemblers write it.
+    pub instruction: &'static str,
+    /// What it reaches on all threads together, a multiply-add counted as two operations.
+    pub gflop_per_s: f64,
+}
+
+/// One way to multiply and add: its name, the operations of one turn, and a loop of so many turns.
+#[derive(Clone, Copy)]
+struct Way {
+    instruction: &'static str,
+    flop_per_turn: f64,
+    turn: unsafe fn(usize),
+}
+
+/// The most operations a second that `threads` threads reach with numbers of `dtype`, over all instructions for them that this processor has. Products of bf16
+/// numbers may also be made in f32.
+#[must_use]
+pub fn arithmetic(dtype: Dtype, threads: usize) -> Peak {
+    let mut best = Peak {
+        instruction: "",
+        gflop_per_s: 0.0,
+    };
+    for way in ways(dtype) {
+        // SAFETY: `ways` lists what this processor has.
+        let seconds = least(threads, || unsafe { (way.turn)(TURNS) });
+        let gflop_per_s = threads as f64 * way.flop_per_turn * TURNS as f64 / seconds / 1e9;
+        if gflop_per_s > best.gflop_per_s {
+            best = Peak {
+                instruction: way.instruction,
+                gflop_per_s,
+            };
+        }
+    }
+    best
+}
+
+/// GB/s, read and written together, of copies on `threads` threads between memory that no cache holds.
+#[must_use]
+pub fn copies(threads: usize) -> f64 {
+    let mut pieces: Vec<(Vec<u8>, Vec<u8>)> = (0..threads)
+        .map(|_| (vec![1; COPIED], vec![2; COPIED]))
+        .collect();
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let barrier = Barrier::new(threads + 1);
+        let began = std::thread::scope(|scope| {
+            for (from, to) in &mut pieces {
+                scope.spawn(|| {
+                    barrier.wait();
+                    to.copy_from_slice(black_box(from));
+                    black_box(to);
+                });
+            }
+            barrier.wait();
+            Instant::now()
+        });
+        best = best.min(began.elapsed().as_secs_f64());
+    }
+    (2 * threads * COPIED) as f64 / best / 1e9
+}
+
+/// The least time in which all threads have done `work` once.
+fn least(threads: usize, work: impl Fn() + Sync) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let barrier = Barrier::new(threads + 1);
+        let began = std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    barrier.wait();
+                    work();
+                });
+            }
+            barrier.wait();
+            Instant::now()
+        });
+        best = best.min(began.elapsed().as_secs_f64());
+    }
+    best
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ways(dtype: Dtype) -> Vec<Way> {
+    let mut ways = vec![PORTABLE];
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        ways.push(Way {
+            instruction: "vfmadd231ps on 256 bits",
+            flop_per_turn: (CHAINS * 8 * 2) as f64,
+            turn: x86::fma_256,
+        });
+    }
+    if is_x86_feature_detected!("avx512f") {
+        ways.push(Way {
+            instruction: "vfmadd231ps on 512 bits",
+            flop_per_turn: (CHAINS * 16 * 2) as f64,
+            turn: x86::fma_512,
+        });
+    }
+    if dtype == Dtype::Bf16 {
+        if is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512f") {
+            ways.push(Way {
+                instruction: "vdpbf16ps",
+                flop_per_turn: (CHAINS * 32 * 2) as f64,
+                turn: x86::dot_bf16,
+            });
+        }
+        if x86::tiles() {
+            ways.push(Way {
+                instruction: "tdpbf16ps",
+                flop_per_turn: (x86::TILE_CHAINS * 16 * 16 * 32 * 2) as f64,
+                turn: x86::tile_bf16,
+            });
+        }
+    }
+    ways
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ways(_: Dtype) -> Vec<Way> {
+    vec![PORTABLE]
+}
+
+/// What the compiler makes of plain loops.
+const PORTABLE: Way = Way {
+    instruction: "the compiler's multiply-add",
+    flop_per_turn: (PORTABLE_LANES * 2) as f64,
+    turn: portable,
+};
+const PORTABLE_LANES: usize = 64;
+
+fn portable(turns: usize) {
+    let (a, b) = (black_box([0.5_f32; PORTABLE_LANES]), black_box(1e-3_f32));
+    let mut sums = black_box([0.0_f32; PORTABLE_LANES]);
+    for _ in 0..turns {
+        for (sum, a) in sums.iter_mut().zip(&a) {
+            // Elsewhere a fused one may be a call of the mathematical library.
+            #[cfg(target_arch = "aarch64")]
+            {
+                *sum = a.mul_add(b, *sum);
+            }
+            #[cfg(not(target_arch = "aarch64"))]
+            {
+                *sum += a * b;
+            }
+        }
+    }
+    black_box(sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::asm;
+    use std::arch::x86_64::*;
+    use std::hint::black_box;
+    use std::sync::LazyLock;
+
+    use super::CHAINS;
+
+    /// Tiles that hold sums; two more hold the factors.
+    pub(super) const TILE_CHAINS: usize = 6;
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn fma_256(turns: usize) {
+        let (a, b) = (
+            _mm256_set1_ps(black_box(0.5)),
+            _mm256_set1_ps(black_box(1e-3)),
+        );
+        let mut sums = [_mm256_set1_ps(black_box(0.0)); CHAINS];
+        for _ in 0..turns {
+            for sum in &mut sums {
+                *sum = _mm256_fmadd_ps(a, b, *sum);
+            }
+        }
+        black_box(sums);
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn fma_512(turns: usize) {
+        let (a, b) = (
+            _mm512_set1_ps(black_box(0.5)),
+            _mm512_set1_ps(black_box(1e-3)),
+        );
+        let mut sums = [_mm512_set1_ps(black_box(0.0)); CHAINS];
+        for _ in 0..turns {
+            for sum in &mut sums {
+                *sum = _mm512_fmadd_ps(a, b, *sum);
+            }
+        }
+        black_box(sums);
+    }
+
+    #[target_feature(enable = "avx512bf16,avx512f")]
+    pub(super) fn dot_bf16(turns: usize) {
+        let pairs = |x: f32| _mm512_cvtne2ps_pbh(_mm512_set1_ps(x), _mm512_set1_ps(x));
+        let (a, b) = (pairs(black_box(0.5)), pairs(black_box(1e-3)));
+        let mut sums = [_mm512_set1_ps(black_box(0.0)); CHAINS];
+        for _ in 0..turns {
+            for sum in &mut sums {
+                *sum = _mm512_dpbf16_ps(*sum, a, b);
+            }
+        }
+        black_box(sums);
+    }
+
+    /// Shapes of eight tiles, each of 16 rows of 64 bytes, as `ldtilecfg` reads them.
+    #[repr(C, align(64))]
+    struct TileShapes {
+        palette: u8,
+        start_row: u8,
+        reserved: [u8; 14],
+        bytes_of_row: [u16; 16],
+        rows: [u8; 16],
+    }
+
+    static SHAPES: TileShapes = TileShapes {
+        palette: 1,
+        start_row: 0,
+        reserved: [0; 14],
+        bytes_of_row: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+        rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+    };
+
+    /// Whether this process may use AMX's tiles for bf16: the processor has them, and Linux gives them to processes that ask.
+    pub(super) fn tiles() -> bool {
+        static MAY: LazyLock<bool> = LazyLock::new(|| has_tiles() && ask_for_tiles());
+        *MAY
+    }
+
+    fn has_tiles() -> bool {
+        const AMX_BF16: u32 = 1 << 22;
+        const AMX_TILE: u32 = 1 << 24;
+        if __cpuid(0).eax < 7 {
+            return false;
+        }
+        let features = __cpuid_count(7, 0).edx;
+        features & AMX_BF16 != 0 && features & AMX_TILE != 0
+    }
+
+    #[cfg(target_os = "linux")]
+    fn ask_for_tiles() -> bool {
+        const ARCH_PRCTL: i64 = 158;
+        const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
+        const XTILEDATA: u64 = 18;
+        let mut result = ARCH_PRCTL;
+        // SAFETY: this call of the system takes numbers alone, and changes only what this process may use. The system's calls write rcx and r11.
+        unsafe {
+            asm!(
+                "syscall",
+                inout("rax") result,
+                in("rdi") ARCH_REQ_XCOMP_PERM,
+                in("rsi") XTILEDATA,
+                out("rcx") _,
+                out("r11") _,
+                options(nostack),
+            );
+        }
+        result == 0
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn ask_for_tiles() -> bool {
+        false
+    }
+
+    /// # Safety
+    /// [`tiles`] must have said yes.
+    pub(super) unsafe fn tile_bf16(turns: usize) {
+        // 0.5 in bf16.
+        let factors = black_box([0x3f00_u16; 16 * 32]);
+        // SAFETY: the shapes are eight whole tiles, the factors fill one, and the tiles are released before anybody else runs on this thread.
+        unsafe {
+            asm!(
+                "ldtilecfg [{shapes}]",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "tilezero tmm4",
+                "tilezero tmm5",
+                "tileloadd tmm6, [{factors} + {stride}]",
+                "tileloadd tmm7, [{factors} + {stride}]",
+                "2:",
+                "tdpbf16ps tmm0, tmm6, tmm7",
+                "tdpbf16ps tmm1, tmm6, tmm7",
+                "tdpbf16ps tmm2, tmm6, tmm7",
+                "tdpbf16ps tmm3, tmm6, tmm7",
+                "tdpbf16ps tmm4, tmm6, tmm7",
+                "tdpbf16ps tmm5, tmm6, tmm7",
+                "dec {turns}",
+                "jnz 2b",
+                "tilerelease",
+                shapes = in(reg) &raw const SHAPES,
+                factors = in(reg) factors.as_ptr(),
+                stride = in(reg) 64_usize,
+                turns = inout(reg) turns.max(1) => _,
+                options(nostack, readonly),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instruction_that_is_listed_runs_here() {
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            for way in ways(dtype) {
+                // SAFETY: `ways` lists what this processor has.
+                unsafe { (way.turn)(1000) };
+            }
+        }
+    }
+
+    #[test]
+    fn a_bound_names_its_instruction() {
+        let bound = arithmetic(Dtype::F32, 1);
+        assert!(
+            bound.gflop_per_s > 0.0 && !bound.instruction.is_empty(),
+            "{bound:?}"
+        );
+    }
+}

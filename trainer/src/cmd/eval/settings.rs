@@ -1,0 +1,116 @@
+//! How an evaluation draws: the command line's settings over the checkpoint's; and what its completions are known by.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::Sampling;
+use serde_json::json;
+use trainer::data::{Asking, Prompt};
+use trainer::eval::{Origin, Settings};
+use trainer::rollout::Drawing;
+use trainer::run::{model_digest, tasks_digest};
+
+use super::Args;
+use crate::cmd::args::TruncationArgs;
+use crate::cmd::carried;
+
+/// The command line's settings over the checkpoint's.
+pub(super) fn resolve(
+    args: &Args,
+    k: Vec<usize>,
+    carried: &mut carried::Settings,
+    asking: &Asking,
+) -> Settings {
+    let TruncationArgs {
+        top_p,
+        top_k,
+        min_p,
+    } = args.truncation;
+    let max_tokens = carried.max_tokens(args.max_tokens, 512);
+    // Of those that leave nothing out, nothing is said.
+    let unless = |name: &'static str, none: f32| {
+        move |value: f32| (value.to_bits() != none.to_bits()).then(|| format!("{name} {value}"))
+    };
+    let temperature = carried.value(
+        args.temperature,
+        |eval| Some(eval.temperature as f32),
+        0.9,
+        ("--temperature", |value| {
+            Some(format!("temperature {value}"))
+        }),
+    );
+    let words = unless("top-p", 1.0);
+    let top_p = carried.value(
+        top_p,
+        |eval| Some(eval.top_p as f32),
+        1.0,
+        ("--top-p", words),
+    );
+    let words = |k: usize| (k > 0).then(|| format!("top-k {k}"));
+    let top_k = carried.value(top_k, |eval| Some(eval.top_k), 0, ("--top-k", words));
+    let words = unless("min-p", 0.0);
+    let min_p = carried.value(
+        min_p,
+        |eval| Some(eval.min_p as f32),
+        0.0,
+        ("--min-p", words),
+    );
+    Settings {
+        samples: args.samples,
+        k,
+        seed: args.seed,
+        drawing: Drawing {
+            sampling: Sampling {
+                temperature,
+                top_p,
+                top_k,
+                min_p,
+            },
+            max_tokens,
+            stop_strings: asking.stop_strings().to_vec(),
+        },
+        any_form: true,
+    }
+}
+
+/// What completions are drawn of.
+pub(super) fn origin(
+    model: &Path,
+    prompts: &[Arc<Prompt>],
+    settings: &Settings,
+    dtype: &str,
+) -> anyhow::Result<Origin> {
+    let mut hasher = blake3::Hasher::new();
+    for prompt in prompts {
+        hasher.update(&(prompt.text.len() as u64).to_le_bytes());
+        hasher.update(prompt.text.as_bytes());
+        hasher.update(&(prompt.tokens.len() as u64).to_le_bytes());
+        for token in prompt.tokens.iter() {
+            hasher.update(&token.to_le_bytes());
+        }
+    }
+    let Drawing {
+        sampling,
+        max_tokens,
+        stop_strings,
+    } = &settings.drawing;
+    let settings = [
+        ("-n", json!(settings.samples)),
+        ("--seed", json!(settings.seed)),
+        ("--temperature", json!(sampling.temperature)),
+        ("--top-p", json!(sampling.top_p)),
+        ("--top-k", json!(sampling.top_k)),
+        ("--min-p", json!(sampling.min_p)),
+        ("--max-tokens", json!(max_tokens)),
+        ("--stop", json!(stop_strings)),
+        ("--dtype", json!(dtype)),
+    ];
+    Ok(Origin {
+        model: model_digest(model)?,
+        tasks: tasks_digest(prompts.iter().map(|prompt| prompt.task.as_ref())),
+        prompts: hasher.finalize().to_string(),
+        settings: settings
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+    })
+}

@@ -1,0 +1,254 @@
+//! What training changed: the headline of a single run, its picture, and the table before and after of every run.
+
+use std::fmt::Write as _;
+
+use datasets::passk::{Estimate, MIN_TASKS, percent, points};
+
+use super::escape::html;
+use super::marks::mark;
+use super::run_data::RunData;
+use super::table::Comparison;
+
+/// The section, for one run or several.
+pub(super) fn section(out: &mut String, runs: &[RunData]) {
+    let compared: Vec<Option<Comparison>> = runs.iter().map(Comparison::of).collect();
+    if compared.iter().all(Option::is_none) {
+        out.push_str("<section class=\"hero\"><p class=\"claim\">There is no evaluation before and after training to compare yet.</p></section>\n");
+        return;
+    }
+    let small = "In small print the 95% interval of each figure.";
+    match (runs, &compared[..]) {
+        ([run], [Some(comparison)]) => {
+            if !comparison.rows.is_empty() {
+                hero(out, run, comparison);
+            }
+            let _ = writeln!(
+                out,
+                "<h2>Before and after</h2><p>{}, {} of each. {small}</p>",
+                tasks(run, comparison.tasks),
+                count(comparison.samples, "completion")
+            );
+        }
+        _ => {
+            let _ = writeln!(out, "<h2>Before and after</h2><p>{small}</p>");
+        }
+    }
+    table(out, runs, &compared);
+}
+
+pub(super) fn count(number: usize, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
+}
+
+/// So many tasks of a run's evaluation, and whether they were held out.
+fn tasks(run: &RunData, number: usize) -> String {
+    match run.trained_on {
+        0 => count(number, "held-out task"),
+        all if all >= number => format!("{} that it was also trained on", count(number, "task")),
+        some => format!(
+            "{}, {some} of which it was also trained on",
+            count(number, "task")
+        ),
+    }
+}
+
+fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
+    let row = &comparison.rows[0];
+    let change = points(row.gain.mean);
+    let claim = match row.gain.interval {
+        None => format!(
+            "{change} points, and no conclusion: with {}, fewer than {MIN_TASKS}, there is neither an interval nor a verdict. Hold out {MIN_TASKS} tasks or more.",
+            count(row.gain.tasks, "task")
+        ),
+        Some(interval) => {
+            let verdict = if interval.is_above_zero() && run.trained_on == 0 {
+                "The whole interval lies above zero: the model got better at tasks it was not trained on."
+            } else if interval.is_above_zero() {
+                "The whole interval lies above zero: the model got better, evaluated on tasks it was also trained on; what it would do with others this does not say."
+            } else if interval.is_below_zero() {
+                "The whole interval lies below zero: the model got worse."
+            } else {
+                "The interval holds zero: these tasks and samples do not tell the two apart."
+            };
+            format!(
+                "{change} points, 95% interval {} to {}. {verdict}",
+                points(interval.low),
+                points(interval.high)
+            )
+        }
+    };
+    let class = if row.gain.interval.is_some() {
+        "leap"
+    } else {
+        "leap unsure"
+    };
+    let _ = write!(
+        out,
+        "<section class=\"hero\"><p class=\"{class}\"><span class=\"from\">{}</span><span class=\"arrow\">→</span><span class=\"to\">{}</span>\
+         <span class=\"what\">{} on {}</span></p><p class=\"claim\">{claim}</p>",
+        percent(row.before.mean),
+        percent(row.after.mean),
+        html(&row.label),
+        tasks(run, comparison.tasks),
+    );
+    dumbbells(out, comparison);
+    out.push_str("</section>\n");
+}
+
+/// Each figure before and after on one scale, with the intervals that there are.
+fn dumbbells(out: &mut String, comparison: &Comparison) {
+    let highest = comparison
+        .rows
+        .iter()
+        .flat_map(|row| [row.before, row.after])
+        .map(|estimate| {
+            estimate
+                .interval
+                .map_or(estimate.mean, |interval| interval.high)
+        })
+        .fold(0.0, f64::max);
+    let top = [0.1, 0.2, 0.4, 0.6, 0.8]
+        .into_iter()
+        .find(|top| highest <= *top)
+        .unwrap_or(1.0);
+    let at = |share: f64| 100.0 * (share / top).clamp(0.0, 1.0);
+    out.push_str("<div class=\"dumbbell\">");
+    for row in &comparison.rows {
+        let _ = write!(
+            out,
+            "<div class=\"row\"><span>{}</span><div class=\"track\">",
+            html(&row.label)
+        );
+        let sides = [("b", &row.before), ("a", &row.after)];
+        for (class, interval) in sides.map(|(class, estimate)| (class, estimate.interval)) {
+            let Some(interval) = interval else { continue };
+            let _ = write!(
+                out,
+                "<i class=\"range {class}\" style=\"left:{:.2}%;width:{:.2}%\"></i>",
+                at(interval.low),
+                at(interval.high) - at(interval.low)
+            );
+        }
+        for (class, estimate) in sides {
+            let _ = write!(
+                out,
+                "<i class=\"dot {class}\" style=\"left:{:.2}%\" title=\"{}\"></i>",
+                at(estimate.mean),
+                percent(estimate.mean)
+            );
+        }
+        out.push_str("</div></div>");
+    }
+    out.push_str("<div class=\"row\"><span></span><div class=\"scale\">");
+    for quarter in 0..=4 {
+        let _ = write!(
+            out,
+            "<span style=\"left:{}%\">{:.0}%</span>",
+            25 * quarter,
+            top * 25.0 * f64::from(quarter)
+        );
+    }
+    out.push_str("</div></div><p class=\"legend\"><span><i class=\"key b\"></i>before</span><span><i class=\"key a\"></i>after</span></p></div>");
+}
+
+/// The table of one run or several; where there are several, each under a line with its own number of tasks.
+fn table(out: &mut String, runs: &[RunData], compared: &[Option<Comparison>]) {
+    out.push_str("<div class=\"scroll\"><table><thead><tr><th></th><th class=\"num\">before</th><th class=\"num\">after</th><th class=\"num\">after − before</th></tr></thead>");
+    for (place, (run, comparison)) in runs.iter().zip(compared).enumerate() {
+        out.push_str("<tbody>");
+        if runs.len() > 1 {
+            let about = comparison.as_ref().map_or_else(
+                || "not evaluated before and after training yet".to_owned(),
+                |comparison| {
+                    format!(
+                        "{}, {} of each",
+                        tasks(run, comparison.tasks),
+                        count(comparison.samples, "completion")
+                    )
+                },
+            );
+            let _ = write!(
+                out,
+                "<tr class=\"run\"><th colspan=\"4\" scope=\"rowgroup\">{} {}<small>{about}</small></th></tr>",
+                mark(place),
+                html(&run.name)
+            );
+        }
+        if let Some(comparison) = comparison {
+            lines(out, comparison);
+        }
+        out.push_str("</tbody>");
+    }
+    out.push_str("</table></div>\n");
+    let mut gains = compared
+        .iter()
+        .flatten()
+        .flat_map(|comparison| &comparison.rows)
+        .map(|row| row.gain);
+    if gains.any(|gain| gain.interval.is_none()) {
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\">A figure of fewer than {MIN_TASKS} tasks has no interval: nothing is concluded from it.</p>"
+        );
+    }
+}
+
+fn lines(out: &mut String, comparison: &Comparison) {
+    for row in &comparison.rows {
+        let _ = write!(
+            out,
+            "<tr><th scope=\"row\">{}</th>{}{}{}</tr>",
+            html(&row.label),
+            cell(&row.before),
+            cell(&row.after),
+            difference_cell(&row.gain)
+        );
+    }
+    for (label, before, after) in comparison.plain() {
+        let _ = write!(
+            out,
+            "<tr class=\"quiet\"><th scope=\"row\">{label}</th><td class=\"num\">{before}</td><td class=\"num\">{after}</td><td></td></tr>"
+        );
+    }
+}
+
+fn cell(estimate: &Estimate) -> String {
+    let interval = estimate.interval.map_or_else(String::new, |interval| {
+        format!(
+            "<small>{} – {}</small>",
+            percent(interval.low),
+            percent(interval.high)
+        )
+    });
+    format!(
+        "<td class=\"num\">{}{interval}</td>",
+        percent(estimate.mean)
+    )
+}
+
+/// A difference with its interval, coloured where the whole interval lies on one side of zero.
+pub(super) fn difference_cell(difference: &Estimate) -> String {
+    let (class, interval) = match difference.interval {
+        None => ("num", String::new()),
+        Some(interval) => {
+            let class = if interval.is_above_zero() {
+                "num up"
+            } else if interval.is_below_zero() {
+                "num down"
+            } else {
+                "num"
+            };
+            let ends = format!(
+                "<small>{} to {}</small>",
+                points(interval.low),
+                points(interval.high)
+            );
+            (class, ends)
+        }
+    };
+    format!(
+        "<td class=\"{class}\">{}{interval}</td>",
+        points(difference.mean)
+    )
+}

@@ -1,0 +1,83 @@
+//! What differs in the configurations of several runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::run_data::RunData;
+
+/// Keys that decide how held-out tasks are asked and answered: where they differ, so may figures of the same model.
+const ASKING: &[&str] = &[
+    "data.template",
+    "data.chat",
+    "data.chat_date",
+    "data.stop",
+    "eval.temperature",
+    "eval.top_p",
+    "eval.top_k",
+    "eval.min_p",
+    "eval.max_tokens",
+];
+
+/// A key with its value in each run, as TOML writes it; `None` where a run does not set it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Setting {
+    /// `section.key`.
+    pub(super) key: String,
+    /// In the order of the runs.
+    pub(super) values: Vec<Option<String>>,
+}
+
+/// The keys that are not the same in all of these runs, in their order.
+pub(super) fn differing(runs: &[&RunData]) -> Vec<Setting> {
+    let all: Vec<BTreeMap<String, String>> =
+        runs.iter().map(|run| flat(&run.config_text)).collect();
+    let keys: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
+    keys.into_iter()
+        .map(|key| Setting {
+            key: key.clone(),
+            values: all.iter().map(|run| run.get(key).cloned()).collect(),
+        })
+        .filter(|setting| setting.values.windows(2).any(|pair| pair[0] != pair[1]))
+        .collect()
+}
+
+/// Those of the differing keys that decide how two runs are evaluated.
+pub(super) fn asked_otherwise(a: &RunData, b: &RunData) -> Vec<String> {
+    let limit = |run: &RunData| {
+        let config = run.config.as_ref()?;
+        Some(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens))
+    };
+    let mut keys: Vec<String> = differing(&[a, b])
+        .into_iter()
+        .map(|setting| setting.key)
+        .filter(|key| ASKING.contains(&key.as_str()) && key != "eval.max_tokens")
+        .collect();
+    if limit(a) != limit(b) {
+        keys.push("eval.max_tokens".to_owned());
+    }
+    keys
+}
+
+/// Values by `section.key`; none where the text is no TOML.
+fn flat(text: &str) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    if let Ok(table) = text.parse::<toml::Table>() {
+        collect("", &table, &mut values);
+    }
+    values
+}
+
+fn collect(section: &str, table: &toml::Table, values: &mut BTreeMap<String, String>) {
+    for (name, value) in table {
+        let key = if section.is_empty() {
+            name.clone()
+        } else {
+            format!("{section}.{name}")
+        };
+        match value {
+            toml::Value::Table(inner) => collect(&key, inner, values),
+            value => {
+                values.insert(key, value.to_string());
+            }
+        }
+    }
+}

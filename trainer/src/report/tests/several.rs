@@ -1,0 +1,218 @@
+//! Several runs side by side.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::report::run_data::RunError;
+
+#[test]
+fn several_runs_stand_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = ["a-run", "b & c"].map(|name| folder.path().join(name));
+    roots.iter().for_each(|root| run_folder(root));
+    let runs: Vec<RunData> = roots
+        .iter()
+        .map(|root| RunData::read(root).unwrap())
+        .collect();
+    let text = fs::read_to_string(write(&runs, &folder.path().join("both")).unwrap()).unwrap();
+    assert_eq!(unbalanced(&text), Vec::<String>::new());
+    assert!(text.contains("a-run") && text.contains("b &amp; c"));
+    assert!(text.contains("class=\"legend\""));
+}
+
+/// The figure with this heading.
+fn figure<'a>(page: &'a str, title: &str) -> &'a str {
+    let (_, from) = page.split_once(&format!("<b>{title}</b>")).unwrap();
+    from.split("</figure>").next().unwrap()
+}
+
+/// The page of runs in folders named `a-run`, `b-run` …, each with its settings, its evaluated tasks and how many of eight are right at the end.
+fn page_of(runs: &[(&[&str], Range<usize>, usize)]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let roots: Vec<PathBuf> = runs
+        .iter()
+        .zip('a'..)
+        .map(|((sets, tasks, right), name)| {
+            let root = folder.path().join(format!("{name}-run"));
+            folder_of(
+                &root,
+                sets,
+                &records_of(tasks.clone(), 1),
+                &records_of(tasks.clone(), *right),
+            );
+            root
+        })
+        .collect();
+    let read = RunData::read_all(&roots).unwrap();
+    let page = fs::read_to_string(write(&read, &folder.path().join("both")).unwrap()).unwrap();
+    assert_eq!(unbalanced(&page), Vec::<String>::new());
+    (folder, page)
+}
+
+#[test]
+fn each_run_has_a_header_and_its_own_number_of_tasks() {
+    let (_folder, page) = page_of(&[
+        (&["run.seed=7"], 0..1, 4),
+        (&["data.dataset=gsm8k", "algorithm.preset=grpo"], 0..24, 4),
+    ]);
+    for words in [
+        "A</span> a-run<small>1 held-out task, 4 completions of each",
+        "B</span> b-run<small>24 held-out tasks, 4 completions of each",
+        "A</span> a-run</h3>",
+        "B</span> b-run</h3>",
+        "seed <b>7</b>",
+        "data <b>gsm8k</b>",
+        "algorithm <b>grpo</b>",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("1 held-out tasks"));
+}
+
+#[test]
+fn of_the_configurations_only_what_differs_is_listed() {
+    let (_folder, page) = page_of(&[
+        (&["run.seed=7"], 0..24, 4),
+        (&["optimiser.lr=0.5", "eval.limit=24"], 0..24, 4),
+    ]);
+    let table = page
+        .split("class=\"settings\"")
+        .nth(1)
+        .unwrap()
+        .split("</table>")
+        .next()
+        .unwrap();
+    let keys: Vec<&str> = table
+        .split("<th scope=\"row\">")
+        .skip(1)
+        .map(|row| row.split('<').next().unwrap())
+        .collect();
+    assert_eq!(keys, ["eval.limit", "optimiser.lr", "run.seed"]);
+    assert!(
+        table.contains("not set")
+            && table.contains("<code>0.5</code>")
+            && table.contains("<code>7</code>")
+    );
+    let (_folder, same) = page_of(&[(&[], 0..24, 4), (&[], 0..24, 6)]);
+    assert!(same.contains("Nothing: every key is the same"));
+}
+
+#[test]
+fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
+    let (folder, page) = page_of(&[(&[], 0..24, 6), (&[], 0..24, 2), (&[], 0..24, 6)]);
+    // Six of eight less two of eight, on every second pair of tasks alike.
+    assert!(
+        page.contains("A has the higher Pass@1 of A and B: the whole interval lies above zero.")
+    );
+    assert!(page.contains(
+        "These tasks and samples do not tell A and C apart in Pass@1: the interval holds zero."
+    ));
+    assert!(page.contains("after 10 updates, on the same 24 tasks"));
+    let csv = fs::read_to_string(folder.path().join("both/report-differences.csv")).unwrap();
+    let fields: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(fields.len(), 5, "{csv}");
+    assert_eq!(
+        fields[1][..7],
+        ["a-run", "b-run", "Pass@1", "24", "0.75", "0.25", "0.5"]
+    );
+    assert_eq!(fields[3][6..], ["0", "0", "0"]);
+    let ends: Vec<f64> = fields[1][7..]
+        .iter()
+        .map(|end| end.parse().unwrap())
+        .collect();
+    // Paired by task the differences are alike, and their interval is narrow.
+    assert!(
+        ends[0] <= 0.5 && 0.5 <= ends[1] && ends[1] - ends[0] < 0.1,
+        "{ends:?}"
+    );
+}
+
+#[test]
+fn runs_evaluated_on_different_tasks_are_not_compared() {
+    let (folder, page) = page_of(&[(&[], 0..24, 6), (&[], 4..30, 2)]);
+    assert!(
+        page.contains("they were evaluated on different tasks (24 and 26, 20 of them the same)")
+    );
+    assert!(!page.contains("has the higher"));
+    let csv = fs::read_to_string(folder.path().join("both/report-differences.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1);
+}
+
+#[test]
+fn tasks_of_the_same_ids_and_other_content_are_different_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = ["a", "b"].map(|name| folder.path().join(name));
+    for (root, digest) in roots.iter().zip(["one", "other"]) {
+        run_folder(root);
+        let note = serde_json::json!({"version": 1, "data_dir": null, "train": 9, "eval": 24, "digest": "", "trained_on": 0, "eval_digest": digest});
+        fs::write(root.join("data.json"), note.to_string()).unwrap();
+    }
+    let runs = RunData::read_all(&roots).unwrap();
+    let page = fs::read_to_string(write(&runs, &folder.path().join("both")).unwrap()).unwrap();
+    assert!(page.contains("their tasks have the same ids but not the same questions and answers"));
+}
+
+#[test]
+fn what_was_asked_otherwise_is_said_beside_the_difference() {
+    let (_folder, page) = page_of(&[
+        (&["eval.temperature=0.5"], 0..24, 6),
+        (&["sampling.max_tokens=32"], 0..24, 2),
+    ]);
+    assert!(page.contains("A and B were evaluated otherwise (eval.temperature, eval.max_tokens)"));
+}
+
+#[test]
+fn few_tasks_give_a_difference_without_a_verdict() {
+    let (_folder, page) = page_of(&[(&[], 0..1, 6), (&[], 0..1, 2)]);
+    assert!(
+        page.contains("A and B: no interval: 1 task, and it takes 20, so nothing is concluded.")
+    );
+    assert!(!page.contains("has the higher") && page.contains("on the same 1 task<"));
+}
+
+#[test]
+fn each_run_has_its_own_shares_of_time_and_its_own_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = ["a", "b"].map(|name| folder.path().join(name));
+    roots.iter().for_each(|root| run_folder(root));
+    let slow: Vec<StepTimings> = (1..=10)
+        .map(|step| StepTimings {
+            backward: 30.0,
+            elapsed: 100.0 * step as f64,
+            ..timing(step)
+        })
+        .collect();
+    lines(&roots[1].join("timings.jsonl"), &slow);
+    let runs = RunData::read_all(&roots).unwrap();
+    let page = fs::read_to_string(write(&runs, &folder.path().join("both")).unwrap()).unwrap();
+    let times = figure(&page, "Where the time went");
+    let legends: Vec<&str> = times.split("class=\"legend\"").skip(1).collect();
+    assert_eq!(legends.len(), 2);
+    for (legend, backward) in legends.iter().zip(["backward 37%", "backward 30%"]) {
+        assert!(legend.contains(backward), "{legend}");
+        let shares = legend
+            .split("%</li>")
+            .filter_map(|part| part.rsplit(' ').next()?.parse::<u32>().ok());
+        assert_eq!(shares.sum::<u32>(), 100, "{legend}");
+    }
+    let chart = figure(&page, "Held-out Pass@1");
+    assert!(chart.contains("<g class=\"s0 d0\">") && chart.contains("<g class=\"s1 d0\">"));
+    assert!(chart.contains("A · a</li>") && chart.contains("B · b</li>"));
+}
+
+#[test]
+fn one_run_given_twice_is_refused_by_whatever_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("a");
+    run_folder(&root);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&root, &link).unwrap();
+    for other in [root.clone(), link, folder.path().join("a/../a/")] {
+        let error = RunData::read_all(&[root.clone(), other]).unwrap_err();
+        assert!(
+            matches!(error, RunError::Twice { .. })
+                && error.to_string().contains("give each run once"),
+            "{error}"
+        );
+    }
+}

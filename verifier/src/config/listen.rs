@@ -1,0 +1,166 @@
+//! Where the service listens: an address, or a name that stands for one or several.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A host and a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Listen {
+    /// An IP address.
+    Address(SocketAddr),
+    /// A name, which is looked up when the service starts.
+    Name {
+        /// `localhost`, or a name of the network's.
+        host: String,
+        /// 0 takes a free one.
+        port: u16,
+    },
+}
+
+/// What a host and a port are.
+pub(super) const FORM: &str =
+    "a host and a port, as in 127.0.0.1:8700, [::1]:8700 or localhost:8700";
+
+impl Listen {
+    /// The addresses, those of IPv4 first: every client tries that of `localhost`, and not every one the other.
+    ///
+    /// # Errors
+    /// Where the name stands for none.
+    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        let mut addresses: Vec<SocketAddr> = match self {
+            Listen::Address(address) => vec![*address],
+            Listen::Name { host, port } => (host.as_str(), *port).to_socket_addrs()?.collect(),
+        };
+        addresses.sort_by_key(SocketAddr::is_ipv6);
+        addresses.dedup();
+        if addresses.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the name has no address",
+            ));
+        }
+        Ok(addresses)
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Listen::Address(address));
+        }
+        let wrong = || format!("{FORM}, is wanted");
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        // `+80` is a number to Rust.
+        let port = Some(port)
+            .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|port| port.parse().ok())
+            .ok_or_else(wrong)?;
+        if !is_name(host) {
+            return Err(wrong());
+        }
+        Ok(Listen::Name {
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+/// Whether `host` is a name (RFC 1123): one that ends in a number is a mistyped address.
+fn is_name(host: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let last = host.rsplit('.').next().unwrap_or_default();
+    host.len() <= 253
+        && host.split('.').all(is_label)
+        && !last.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Address(address) => address.fmt(f),
+            Listen::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Listen, String> {
+        text.parse()
+    }
+}
+
+impl From<Listen> for String {
+    fn from(listen: Listen) -> String {
+        listen.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_an_address_or_a_name() {
+        for good in [
+            "127.0.0.1:8700",
+            "[::1]:0",
+            "localhost:8700",
+            "verifier-1.example.org:80",
+            "localhost.:1",
+        ] {
+            let listen: Listen = good.parse().unwrap();
+            assert_eq!(listen.to_string(), good);
+        }
+        for bad in [
+            "127.0.0.1",
+            "8700",
+            "",
+            ":8700",
+            "localhost",
+            "localhost:",
+            "localhost:+80",
+            "localhost:65536",
+            "http://localhost:80",
+            "127.0.0:80",
+            "256.0.0.1:80",
+            "::1:8700",
+            "-a:1",
+            "a b:1",
+            "a..b:1",
+        ] {
+            let error = bad.parse::<Listen>().unwrap_err();
+            assert!(error.contains("localhost:8700"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn localhost_is_this_machine_and_a_name_that_nobody_has_is_none() {
+        let addresses = "localhost:8700".parse::<Listen>().unwrap().resolve();
+        let addresses = addresses.unwrap();
+        assert!(
+            addresses
+                .iter()
+                .all(|address| address.ip().is_loopback() && address.port() == 8700)
+        );
+        // RFC 6761: there is never such a name.
+        let nobody = "rapid.invalid:1".parse::<Listen>().unwrap();
+        assert!(nobody.resolve().is_err());
+    }
+}

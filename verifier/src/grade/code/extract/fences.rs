@@ -1,0 +1,400 @@
+//! Fences in a text, and the parts that stand between them. What is Python is not known here: a bare fence may open a block or close what nothing had opened, so both readings are made, and
+//! `choose` takes one.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Fences that are looked at; what stands behind them is outside.
+const MARKS: usize = 200;
+/// Parts together are no longer than this many times the text, and some more for short ones.
+const PARTS: usize = 8;
+const PARTS_LEAST: usize = 1 << 16;
+/// Languages that a label may name, Python and Markdown apart. A word of which none is known counts where nothing stands behind it.
+const LANGUAGES: [&str; 40] = [
+    "bash",
+    "c",
+    "console",
+    "cpp",
+    "cs",
+    "csharp",
+    "css",
+    "csv",
+    "diff",
+    "go",
+    "haskell",
+    "html",
+    "ini",
+    "java",
+    "javascript",
+    "js",
+    "json",
+    "kotlin",
+    "latex",
+    "lean",
+    "lua",
+    "output",
+    "perl",
+    "php",
+    "plaintext",
+    "pycon",
+    "r",
+    "ruby",
+    "rust",
+    "scala",
+    "sh",
+    "shell",
+    "sql",
+    "swift",
+    "text",
+    "toml",
+    "ts",
+    "txt",
+    "xml",
+    "yaml",
+];
+
+/// What a fence says of its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Label {
+    None,
+    Python,
+    /// A block of Markdown: what counts stands inside it.
+    Markdown,
+    Other,
+}
+
+/// Three or more backticks or tildes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Where what stands before it ends: at its line's beginning, where only indentation or signs of quotation stand before it.
+    start: usize,
+    /// Where what stands behind it begins.
+    after: usize,
+    sign: u8,
+    count: usize,
+    pub label: Label,
+    /// Signs of quotation before it.
+    quoted: usize,
+    /// Columns of indentation behind these.
+    indent: usize,
+}
+
+impl Mark {
+    /// Whether it may close a block as well as open one.
+    pub(super) fn is_bare(&self) -> bool {
+        self.label == Label::None
+    }
+}
+
+/// A stretch of the text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part<'a> {
+    pub text: Cow<'a, str>,
+    pub place: Place,
+    /// Whether it stands behind an opening fence.
+    pub fenced: bool,
+    /// Whether it ends with a fence.
+    pub closed: bool,
+}
+
+/// Where a part stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Outside, before the mark of that number.
+    Gap(usize),
+    /// In the block that the mark of that number opens; reading goes on from the mark `next`, which is `outside` where a fence closes this one.
+    Block {
+        mark: usize,
+        next: usize,
+        outside: bool,
+    },
+}
+
+/// The fences of `text`.
+pub(super) fn marks(text: &str) -> Vec<Mark> {
+    let mut found = Vec::new();
+    let mut line_start = 0;
+    for line in text.split_inclusive('\n') {
+        let mut at = 0;
+        while let Some((start, sign, count)) = run(line, at) {
+            if found.len() == MARKS {
+                return found;
+            }
+            let mark = mark(line, start, sign, count);
+            at = mark.after;
+            found.push(Mark {
+                start: line_start + mark.start,
+                after: line_start + mark.after,
+                ..mark
+            });
+        }
+        line_start += line.len();
+    }
+    found
+}
+
+/// The next three or more backticks or tildes of `line`, from `at` on: their place, sign and number.
+fn run(line: &str, at: usize) -> Option<(usize, u8, usize)> {
+    let bytes = line.as_bytes();
+    let mut start = at;
+    while start < bytes.len() {
+        let sign = bytes[start];
+        if !matches!(sign, b'`' | b'~') {
+            start += 1;
+            continue;
+        }
+        let count = bytes[start..]
+            .iter()
+            .take_while(|&&byte| byte == sign)
+            .count();
+        if count >= 3 {
+            return Some((start, sign, count));
+        }
+        start += count;
+    }
+    None
+}
+
+fn mark(line: &str, start: usize, sign: u8, count: usize) -> Mark {
+    let before = &line[..start];
+    let quoted = before.matches('>').count();
+    let inner = before.rsplit('>').next().unwrap_or(before);
+    let alone = before.chars().all(|c| c == '>' || c.is_whitespace());
+    let item = matches!(inner.trim(), "-" | "*" | "+");
+    let (label, length) = label(&line[start + count..], alone);
+    Mark {
+        start: if alone { 0 } else { start },
+        after: start + count + length,
+        sign,
+        count,
+        label,
+        quoted: if alone || item { quoted } else { 0 },
+        indent: if alone || item { inner.len() } else { 0 },
+    }
+}
+
+/// What stands behind a fence in its line: a label, and how much of it is none of the block's.
+fn label(rest: &str, alone: bool) -> (Label, usize) {
+    if rest.trim().is_empty() {
+        return (Label::None, rest.len());
+    }
+    let trimmed = rest.trim_start_matches([' ', '\t', '{', '.']);
+    let word = trimmed
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '+' | '#' | '-')))
+        .next()
+        .unwrap_or_default();
+    let behind = &trimmed[word.len()..];
+    let known = language(&word.to_ascii_lowercase());
+    let ends_line = behind.trim_matches(['}', ' ', '\t', '\r', '\n']).is_empty();
+    // Another fence in the same line ends a block that begins in it.
+    let one_line = run(behind, 0).is_some();
+    let braced = rest.trim_start().starts_with('{') || behind.starts_with(['{', ':', ',', '.']);
+    let attributes =
+        alone && !one_line && (braced || behind.contains('=') && !behind.contains('('));
+    match known {
+        Some(label) if ends_line || attributes => (label, rest.len()),
+        Some(label) if behind.starts_with([' ', '\t']) => (
+            label,
+            rest.len() - behind.trim_start_matches([' ', '\t']).len(),
+        ),
+        None if !word.is_empty() && ends_line => (Label::Other, rest.len()),
+        _ => (Label::None, 0),
+    }
+}
+
+fn language(word: &str) -> Option<Label> {
+    if matches!(word, "py" | "py3")
+        || word
+            .strip_prefix("python")
+            .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
+    {
+        return Some(Label::Python);
+    }
+    if matches!(word, "markdown" | "md") {
+        return Some(Label::Markdown);
+    }
+    LANGUAGES.contains(&word).then_some(Label::Other)
+}
+
+/// The parts of `text` that its `marks` make, in both readings of the bare ones; none blank.
+pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let mut budget = PARTS * text.len() + PARTS_LEAST;
+    let mut parts = Vec::new();
+    let mut add = |part: Part<'a>| {
+        if part.text.trim().is_empty() || part.text.len() > budget {
+            return;
+        }
+        budget -= part.text.len();
+        parts.push(part);
+    };
+    for number in 0..=marks.len() {
+        let opener = marks.get(number);
+        let before = number.checked_sub(1).map(|before| &marks[before]);
+        if before.is_none_or(|before| matches!(before.label, Label::None | Label::Markdown)) {
+            let start = before.map_or(0, |mark| mark.after);
+            let end = opener.map_or(text.len(), |mark| mark.start);
+            add(Part {
+                text: Cow::Borrowed(&text[start..end.max(start)]),
+                place: Place::Gap(number),
+                fenced: false,
+                closed: false,
+            });
+        }
+        let Some(opener) = opener.filter(|mark| mark.label != Label::Markdown) else {
+            continue;
+        };
+        let closer = closer(marks, number);
+        let end = closer.map_or(text.len(), |closer| marks[closer].start);
+        let outside = closer.is_some_and(|closer| marks[closer].is_bare());
+        let next = closer.map_or(marks.len() + 1, |closer| closer + usize::from(outside));
+        add(Part {
+            text: content(&text[opener.after..end.max(opener.after)], opener),
+            place: Place::Block {
+                mark: number,
+                next,
+                outside,
+            },
+            fenced: true,
+            closed: closer.is_some(),
+        });
+    }
+    parts
+}
+
+/// The mark that ends the block which mark `number` opens: the first of its kind. One with a label ends it by opening another.
+fn closer(marks: &[Mark], number: usize) -> Option<usize> {
+    let opener = &marks[number];
+    let fits = |mark: &Mark| mark.sign == opener.sign && mark.count >= opener.count;
+    let behind = marks[number + 1..].iter().position(fits)?;
+    Some(number + 1 + behind)
+}
+
+/// The `marks` of `text` that stand in none of `code`, stretches of its lines that are Python: one that does is part of a string or a comment.
+pub(super) fn outside_of(text: &str, marks: &[Mark], code: &[Range<usize>]) -> Vec<Mark> {
+    let mut lines = 0;
+    let mut at = 0;
+    let mut outside = Vec::new();
+    for mark in marks {
+        // A line of its own begins with the mark.
+        lines += text[at..mark.start].matches('\n').count();
+        at = mark.start;
+        if !code.iter().any(|code| code.contains(&lines)) {
+            outside.push(*mark);
+        }
+    }
+    outside
+}
+
+/// A block's text without the signs of quotation and the indentation that its fence has.
+fn content<'a>(text: &'a str, opener: &Mark) -> Cow<'a, str> {
+    if opener.quoted == 0 && opener.indent == 0 {
+        return Cow::Borrowed(text);
+    }
+    let unquoted = |line: &'a str| {
+        (0..opener.quoted).fold(line, |rest, _| {
+            let inner = rest.trim_start_matches([' ', '\t']);
+            inner.strip_prefix('>').unwrap_or(rest)
+        })
+    };
+    let blanks = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let lines = text.split_inclusive('\n').map(unquoted);
+    // The blank behind a sign of quotation is the fence's own where it has one; what stands further out than the fence keeps its place.
+    let common = lines
+        .clone()
+        .filter(|line| !line.trim().is_empty())
+        .map(blanks)
+        .min();
+    let cut = opener.indent.min(common.unwrap_or(0));
+    let lines = lines.map(|line| &line[cut.min(blanks(line))..]);
+    Cow::Owned(lines.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The blocks that each mark would open.
+    fn blocks(text: &str) -> Vec<String> {
+        let parts = parts(text, &marks(text)).into_iter();
+        parts
+            .filter(|part| part.fenced)
+            .map(|part| part.text.into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn fences_stand_at_the_margin_indented_quoted_and_in_mid_line() {
+        for text in [
+            "```python\nx = 1\n```\n",
+            "a\n\n   ~~~~ py\n   x = 1\n   ~~~~\n",
+            "> ```python\n> x = 1\n> ```\n",
+            "- ```python\n  x = 1\n  ```\n",
+            "so: ```python\nx = 1\n```",
+            "``` {.python .numbered}\nx = 1\n```",
+        ] {
+            assert_eq!(blocks(text)[0], "x = 1\n", "{text}");
+            assert_eq!(marks(text)[0].label, Label::Python, "{text}");
+        }
+        assert_eq!(blocks("so ```python x = 1``` it is")[0], "x = 1");
+    }
+
+    #[test]
+    fn a_fence_in_code_is_none() {
+        let text = "```python\nx = \"\"\"\n```\ny\n```\n\"\"\"\n```\nz\n";
+        let all = marks(text);
+        let code = 1..6;
+        let outside = outside_of(text, &all, std::slice::from_ref(&code));
+        assert_eq!((all.len(), outside.len()), (4, 2));
+        assert_eq!(
+            parts(text, &outside)[0].text,
+            "x = \"\"\"\n```\ny\n```\n\"\"\"\n"
+        );
+    }
+
+    #[test]
+    fn what_stands_further_out_than_its_fence_keeps_its_place() {
+        assert_eq!(
+            blocks("   ```\ndef f():\n  pass\n   ```")[0],
+            "def f():\n  pass\n"
+        );
+    }
+
+    #[test]
+    fn a_labelled_fence_ends_the_block_before_it() {
+        assert_eq!(blocks("```python\nx\n```python\ny\n```"), ["x\n", "y\n"]);
+    }
+
+    #[test]
+    fn a_shorter_fence_and_one_of_another_sign_are_content() {
+        assert_eq!(blocks("````\n```\nx\n````\n")[0], "```\nx\n");
+        assert_eq!(blocks("~~~\n```\nx\n~~~\n")[0], "```\nx\n");
+    }
+
+    #[test]
+    fn parts_are_bounded_however_many_fences_there_are() {
+        let text: String = (3..150)
+            .rev()
+            .map(|count| format!("{}\nx\n", "`".repeat(count)))
+            .collect();
+        let all: usize = parts(&text, &marks(&text))
+            .iter()
+            .map(|part| part.text.len())
+            .sum();
+        assert!(all <= PARTS * text.len() + PARTS_LEAST);
+        assert_eq!(marks(&"```\n".repeat(10_000)).len(), MARKS);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_reading_fences_panic(text in r"(?s)(```|~~~|```python|`|>|\n| |é|'''|\\|#|.){0,60}") {
+            for part in parts(&text, &marks(&text)) {
+                prop_assert!(!part.text.trim().is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The rule up to version 0.1: the last fenced Python block, else the last fenced block, else the whole text; by marks alone, whatever the text says.
+
+/// The program, never blank; `None` where there is none.
+pub(super) fn extract(completion: &str) -> Option<&str> {
+    let (mut python, mut any) = (None, None);
+    let mut open: Option<Fence> = None;
+    let mut at = 0;
+    for line in completion.split_inclusive('\n') {
+        let start = at;
+        at += line.len();
+        let Some(marks) = fence(line) else { continue };
+        let info = line.trim_start()[marks..].trim();
+        match &open {
+            Some(fence) if marks >= fence.marks && info.is_empty() => {
+                let block = &completion[fence.content..start];
+                if fence.python {
+                    python = Some(block);
+                }
+                any = Some(block);
+                open = None;
+            }
+            Some(_) => {}
+            None => {
+                let language = info
+                    .split(|c: char| !c.is_ascii_alphanumeric())
+                    .next()
+                    .unwrap_or("");
+                let python = matches!(
+                    language.to_ascii_lowercase().as_str(),
+                    "python" | "python3" | "py"
+                );
+                open = Some(Fence {
+                    marks,
+                    python,
+                    start,
+                    content: at,
+                });
+            }
+        }
+    }
+    // A block that the completion's end cut off; or, where there is nothing in it, the end of one that the prompt had opened.
+    if let Some(fence) = open {
+        let block = &completion[fence.content..];
+        if block.trim().is_empty() {
+            any = any.or(Some(&completion[..fence.start]));
+        } else {
+            if fence.python {
+                python = Some(block);
+            }
+            any = Some(block);
+        }
+    }
+    let program = python.or(any).unwrap_or(completion);
+    (!program.trim().is_empty()).then_some(program)
+}
+
+struct Fence {
+    marks: usize,
+    python: bool,
+    /// Where its line begins.
+    start: usize,
+    /// Where its block begins.
+    content: usize,
+}
+
+/// How many backticks open the line, where they are three or more and no further one follows.
+fn fence(line: &str) -> Option<usize> {
+    let line = line.trim_start();
+    let marks = line.bytes().take_while(|&byte| byte == b'`').count();
+    (marks >= 3 && !line[marks..].contains('`')).then_some(marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_last_python_block_wins_over_later_blocks_of_other_kinds() {
+        let text = "```python\na = 1\n```\nand\n```python\nb = 2\n```\noutput:\n```\nc\n```\n";
+        assert_eq!(extract(text), Some("b = 2\n"));
+    }
+
+    #[test]
+    fn without_a_python_block_the_last_block_is_taken() {
+        assert_eq!(extract("```\na = 1\n```\n```\nb = 2\n```"), Some("b = 2\n"));
+    }
+
+    #[test]
+    fn without_a_fence_the_whole_text_is_the_program() {
+        assert_eq!(
+            extract("def f():\n    return 1\n"),
+            Some("def f():\n    return 1\n")
+        );
+    }
+
+    #[test]
+    fn a_block_that_is_cut_off_counts() {
+        assert_eq!(extract("```python\na = 1\n"), Some("a = 1\n"));
+    }
+
+    #[test]
+    fn a_fence_with_nothing_behind_it_ends_what_stands_before_it() {
+        assert_eq!(extract("    return x\n```\n"), Some("    return x\n"));
+        assert_eq!(extract("a = 1\n```python\n \n"), Some("a = 1\n"));
+        assert_eq!(extract("```\na = 1\n```\n```\n"), Some("a = 1\n"));
+    }
+
+    #[test]
+    fn nothing_is_no_program() {
+        assert_eq!(extract(""), None);
+        assert_eq!(extract(" \n\t"), None);
+        assert_eq!(extract("```python\n\n```"), None);
+    }
+
+    #[test]
+    fn a_fence_inside_a_longer_fence_is_content() {
+        assert_eq!(
+            extract("````python\ns = '''\n```\n'''\n````\n"),
+            Some("s = '''\n```\n'''\n")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_extraction_panic(text in r"(?s)(```|```python|`|\n| |é|.){0,40}") {
+            if let Some(program) = extract(&text) {
+                prop_assert!(text.contains(program));
+            }
+        }
+    }
+}

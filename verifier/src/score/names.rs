@@ -1,0 +1,159 @@
+//! What samples call their tasks.
+
+use std::collections::HashMap;
+
+use datasets::{Dataset, TaskSpec};
+
+use crate::grade::excerpt;
+
+/// What other projects call data sets in their samples' ids.
+const ELSEWHERE: [(&str, &str); 2] = [("Mbpp", "mbppplus"), ("HumanEval", "humaneval")];
+
+/// The tasks of a data set, by what samples may call them.
+pub(super) struct Names<'a> {
+    dataset: &'a str,
+    tasks: HashMap<&'a str, &'a TaskSpec>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(dataset: &'a Dataset) -> Names<'a> {
+        let tasks = dataset.train.iter().chain(&dataset.eval);
+        Names {
+            dataset: &dataset.name,
+            tasks: tasks.map(|task| (task.id.as_str(), &task.spec)).collect(),
+        }
+    }
+
+    /// The task that a sample calls `id`, and the data set's own name for it. Another data set's task is none of its tasks, whatever its number.
+    ///
+    /// # Errors
+    /// What is wrong with `id`, and what to do.
+    pub(super) fn find(&self, id: &str) -> Result<(&'a str, &'a TaskSpec), String> {
+        self.known(id)
+            .or_else(|| self.known(&format!("{}/{id}", self.dataset)))
+            .or_else(|| self.known(&self.named_elsewhere(id)?))
+            .ok_or_else(|| self.unknown(id))
+    }
+
+    fn known(&self, id: &str) -> Option<(&'a str, &'a TaskSpec)> {
+        self.tasks.get_key_value(id).map(|(id, spec)| (*id, *spec))
+    }
+
+    fn named_elsewhere(&self, id: &str) -> Option<String> {
+        let (prefix, rest) = id.split_once('/')?;
+        let meant = meant(prefix)?;
+        let possible = meant == self.dataset || !datasets::NAMES.contains(&self.dataset);
+        possible.then(|| format!("{}/{rest}", self.dataset))
+    }
+
+    fn unknown(&self, id: &str) -> String {
+        let dataset = self.dataset;
+        // An id may be as long as a line, and it is compared with every name.
+        let id = &excerpt(id);
+        let (prefix, rest) = id.split_once('/').unwrap_or(("", id));
+        let other = datasets::NAMES
+            .into_iter()
+            .find(|name| *name == prefix)
+            .or_else(|| meant(prefix))
+            .filter(|other| *other != dataset);
+        if let Some(other) = other {
+            return format!(
+                "`{id}` is a task of the data set `{other}`, and the samples are scored as those of `{dataset}`; give --dataset {other}, or other samples"
+            );
+        }
+        let last = |name: &'a str| name.rsplit('/').next().unwrap_or(name);
+        let near = self
+            .in_order()
+            .into_iter()
+            .min_by_key(|name| strsim::damerau_levenshtein(last(name), rest))
+            .map(|near| format!("; the nearest of its {} is `{near}`", self.tasks.len()))
+            .unwrap_or_default();
+        format!("the data set `{dataset}` has no task `{id}`{near}")
+    }
+
+    /// The names, so that the same fault gets the same words each time.
+    fn in_order(&self) -> Vec<&'a str> {
+        let mut names: Vec<&str> = self.tasks.keys().copied().collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+/// The data set that other projects call `prefix`.
+fn meant(prefix: &str) -> Option<&'static str> {
+    let (_, meant) = ELSEWHERE.iter().find(|(name, _)| *name == prefix)?;
+    Some(meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use datasets::{MathTask, Task};
+
+    use super::*;
+
+    fn dataset(name: &str) -> Dataset {
+        let task = |number: usize| Task {
+            id: format!("{name}/{number}"),
+            question: "?".to_owned(),
+            spec: TaskSpec::Math(MathTask {
+                answer: "1".to_owned(),
+            }),
+        };
+        Dataset {
+            name: name.to_owned(),
+            train: vec![task(2)],
+            eval: vec![task(3), task(123)],
+        }
+    }
+
+    #[test]
+    fn a_task_may_be_named_in_any_of_the_usual_ways() {
+        for (set, id) in [
+            ("mbppplus", "2"),
+            ("mbppplus", "mbppplus/2"),
+            ("mbppplus", "Mbpp/2"),
+            ("humaneval", "HumanEval/2"),
+            ("mine", "mine/2"),
+            ("mine", "Mbpp/2"),
+            ("mine", "HumanEval/2"),
+        ] {
+            let dataset = dataset(set);
+            let (name, _) = Names::of(&dataset).find(id).unwrap();
+            assert_eq!(name, format!("{set}/2"), "{id}");
+        }
+    }
+
+    #[test]
+    fn another_data_sets_task_is_refused_with_the_name_of_that_data_set() {
+        for (set, id, says) in [
+            ("mine", "gsm8k/2", "is a task of the data set `gsm8k`"),
+            ("mine", "mbppplus/2", "is a task of the data set `mbppplus`"),
+            ("mbppplus", "HumanEval/2", "give --dataset humaneval"),
+            ("humaneval", "Mbpp/2", "give --dataset mbppplus"),
+        ] {
+            let dataset = dataset(set);
+            let fault = Names::of(&dataset).find(id).unwrap_err();
+            assert!(fault.contains(says), "{fault}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_task_is_refused_with_the_nearest_known_one() {
+        for (id, says) in [
+            (
+                "124",
+                "has no task `124`; the nearest of its 3 is `mbppplus/123`",
+            ),
+            (
+                "Mbpp/12",
+                "has no task `Mbpp/12`; the nearest of its 3 is `mbppplus/123`",
+            ),
+            ("train/2", "has no task `train/2`"),
+            (&"9".repeat(10_000_000), "999…`; the nearest of its 3 is"),
+        ] {
+            let dataset = dataset("mbppplus");
+            let fault = Names::of(&dataset).find(id).unwrap_err();
+            assert!(fault.contains(says), "{fault}");
+        }
+    }
+}

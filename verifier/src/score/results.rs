@@ -1,0 +1,390 @@
+//! The file of judgements: one line a sample, in the samples' order, written as they come. A run that was interrupted goes on where its file ends.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use datasets::lines::MAX_LINE;
+use serde_json::{Value as Json, json};
+use verifier_api::Judgement;
+
+use super::Sample;
+
+/// Why judgements cannot be written to a file.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// The system said no.
+    #[error(
+        "{path} cannot be read or written; check that the disk has room. What the file holds is kept, and the same command continues it"
+    )]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error(
+        "{path} is being written by another process; wait for its end, or name another file with --out"
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is there and holds something else.
+    #[error(
+        "{path} is there already and {reason}; name another file with --out, or delete this one to begin anew"
+    )]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        reason: String,
+    },
+    /// Whether its judgements go with those to come is not known.
+    #[error("the samples cannot be judged: {0}")]
+    Unavailable(String),
+}
+
+impl ResultsError {
+    /// Whether another path is the remedy.
+    #[must_use]
+    pub fn is_misnamed(&self) -> bool {
+        matches!(
+            self,
+            ResultsError::InUse { .. } | ResultsError::Other { .. }
+        )
+    }
+}
+
+/// A file that judgements are written to.
+pub struct Results {
+    path: PathBuf,
+    file: File,
+    /// Lines that are in the file.
+    written: usize,
+    /// Lines whose turn has not come.
+    waiting: BTreeMap<usize, String>,
+    /// Lines that are in the file, and are to be replaced.
+    replaced: BTreeMap<usize, String>,
+}
+
+impl Results {
+    /// Opens `path`, and returns the judgements that it holds of `samples`: those of the first ones, as many as an earlier run came to write. A last line
+    /// without its end is dropped.
+    ///
+    /// # Errors
+    /// [`ResultsError`]; [`ResultsError::Other`] where a line is no judgement, or of another sample.
+    pub fn open(
+        path: &Path,
+        samples: &[Sample],
+    ) -> Result<(Results, Vec<Judgement>), ResultsError> {
+        let io = |source| ResultsError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(path)
+            .map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(ResultsError::InUse {
+                    path: path.to_owned(),
+                });
+            }
+            // Not every file system has locks.
+            Err(TryLockError::Error(error)) => tracing::debug!("{}: {error}", path.display()),
+        }
+        let mut held = Vec::new();
+        let mut whole = 0;
+        let mut reader = BufReader::new(&file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let most = MAX_LINE as u64 * 2;
+            let read = reader.by_ref().take(most).read_until(b'\n', &mut line);
+            let length = read.map_err(io)?;
+            if length == 0 {
+                break;
+            }
+            if !line.ends_with(b"\n") && (length as u64) < most {
+                tracing::info!(
+                    "{}: its last line, which has no end, is dropped",
+                    path.display()
+                );
+                break;
+            }
+            let judgement =
+                held_in(&line, held.len(), samples).map_err(|reason| ResultsError::Other {
+                    path: path.to_owned(),
+                    reason,
+                })?;
+            held.push(judgement);
+            whole += length as u64;
+        }
+        file.set_len(whole).map_err(io)?;
+        let results = Results {
+            path: path.to_owned(),
+            file,
+            written: held.len(),
+            waiting: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+        };
+        Ok((results, held))
+    }
+
+    /// Takes the judgement of the sample number `index`, from 0. It is in the file, and not in a buffer of this process, once those before it are.
+    ///
+    /// # Errors
+    /// [`ResultsError::Io`].
+    pub fn put(
+        &mut self,
+        index: usize,
+        sample: &Sample,
+        judgement: &Judgement,
+    ) -> Result<(), ResultsError> {
+        let line = line_of(sample, judgement);
+        if index < self.written {
+            self.replaced.insert(index, line);
+            return Ok(());
+        }
+        self.waiting.insert(index, line);
+        while let Some(line) = self.waiting.remove(&self.written) {
+            let written = self.file.write_all(line.as_bytes());
+            written.map_err(|source| self.io(source))?;
+            self.written += 1;
+        }
+        Ok(())
+    }
+
+    /// Waits until the disk has all lines, those that replace others included.
+    ///
+    /// # Errors
+    /// [`ResultsError::Io`].
+    pub fn finish(self) -> Result<(), ResultsError> {
+        let done = if self.replaced.is_empty() {
+            self.file.sync_all()
+        } else {
+            self.rewrite()
+        };
+        done.map_err(|source| self.io(source))
+    }
+
+    /// Writes the file anew, aside, with the lines that replace others.
+    fn rewrite(&self) -> io::Result<()> {
+        let mut aside = self.path.as_os_str().to_owned();
+        aside.push(".part");
+        let aside = PathBuf::from(aside);
+        let mut out = BufWriter::new(File::create(&aside)?);
+        let lines = BufReader::new(File::open(&self.path)?).split(b'\n');
+        for (index, line) in lines.enumerate() {
+            match self.replaced.get(&index) {
+                Some(line) => out.write_all(line.as_bytes())?,
+                None => {
+                    out.write_all(&line?)?;
+                    out.write_all(b"\n")?;
+                }
+            }
+        }
+        out.into_inner()?.sync_all()?;
+        std::fs::rename(&aside, &self.path)
+    }
+
+    fn io(&self, source: io::Error) -> ResultsError {
+        ResultsError::Io {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// What is said where the file's judgements are of these samples, but were made otherwise.
+    #[must_use]
+    pub fn made_otherwise(&self, index: usize, task: &str) -> ResultsError {
+        ResultsError::Other {
+            path: self.path.clone(),
+            reason: format!(
+                "its judgements were made otherwise (line {}, `{task}`, has another key): with another version of the grader, other settings or limits, or another task of that name",
+                index + 1
+            ),
+        }
+    }
+}
+
+/// The judgement in a line, which must be of the sample in the same place.
+fn held_in(line: &[u8], index: usize, samples: &[Sample]) -> Result<Judgement, String> {
+    let number = index + 1;
+    let json: Json =
+        serde_json::from_slice(line).map_err(|_| format!("its line {number} is no judgement"))?;
+    let judgement: Judgement = serde_json::from_value(json.clone())
+        .map_err(|error| format!("its line {number} is no judgement ({error})"))?;
+    let Some(sample) = samples.get(index) else {
+        return Err(format!(
+            "holds more judgements than there are samples ({})",
+            samples.len()
+        ));
+    };
+    let text = json[text_of(sample)].as_str();
+    if json["task"] != sample.task || text != Some(&sample.completion) {
+        return Err(format!(
+            "holds judgements of other samples (line {number} is of `{}`, sample {number} is of `{}`{})",
+            json["task"].as_str().unwrap_or_default(),
+            sample.task,
+            if json["task"] == sample.task {
+                " and another text"
+            } else {
+                ""
+            }
+        ));
+    }
+    Ok(judgement)
+}
+
+/// The field that a sample's text stands in.
+fn text_of(sample: &Sample) -> &'static str {
+    if sample.whole {
+        "solution"
+    } else {
+        "completion"
+    }
+}
+
+fn line_of(sample: &Sample, judgement: &Judgement) -> String {
+    let mut line = json!(judgement);
+    line["task"] = json!(sample.task);
+    line[text_of(sample)] = json!(sample.completion);
+    format!("{line}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(number: usize) -> Sample {
+        Sample {
+            task: format!("sums/{number}"),
+            prompt: String::new(),
+            completion: number.to_string(),
+            whole: number % 2 == 1,
+        }
+    }
+
+    fn samples(count: usize) -> Vec<Sample> {
+        (0..count).map(sample).collect()
+    }
+
+    fn judgement(number: usize, reward: Option<f64>) -> Judgement {
+        serde_json::from_value(json!({
+            "id": format!("sums/{number}"), "reward": reward, "verdict": "correct", "detail": {}, "retryable": false,
+            "key": number.to_string(), "cached": false, "deterministic": true, "elapsed_ms": 0.0,
+        }))
+        .unwrap()
+    }
+
+    fn put(results: &mut Results, number: usize, reward: Option<f64>) {
+        results
+            .put(number, &sample(number), &judgement(number, reward))
+            .unwrap();
+    }
+
+    fn ids(text: &str) -> Vec<String> {
+        text.lines()
+            .map(|line| {
+                let line: Json = serde_json::from_str(line).unwrap();
+                line["task"].as_str().unwrap().to_owned()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn lines_stand_in_the_samples_order_and_are_in_the_file_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("judged.jsonl");
+        let (mut results, held) = Results::open(&path, &samples(4)).unwrap();
+        assert!(held.is_empty());
+        let now = || ids(&std::fs::read_to_string(&path).unwrap());
+        put(&mut results, 2, Some(1.0));
+        assert_eq!(now(), [""; 0]);
+        put(&mut results, 0, Some(1.0));
+        assert_eq!(now(), ["sums/0"]);
+        put(&mut results, 1, Some(1.0));
+        assert_eq!(now(), ["sums/0", "sums/1", "sums/2"]);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("\"completion\":\"0\"") && text.contains("\"solution\":\"1\""));
+    }
+
+    #[test]
+    fn an_interrupted_file_is_continued_without_its_torn_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("judged.jsonl");
+        let (mut results, _) = Results::open(&path, &samples(4)).unwrap();
+        put(&mut results, 0, Some(1.0));
+        put(&mut results, 1, None);
+        drop(results);
+        let before = std::fs::read_to_string(&path).unwrap();
+        let torn = format!(
+            "{before}{}",
+            line_of(&sample(2), &judgement(2, Some(1.0))).trim_end()
+        );
+        for text in [before.as_str(), &torn, &torn[..before.len() + 1]] {
+            std::fs::write(&path, text).unwrap();
+            let (mut results, held) = Results::open(&path, &samples(4)).unwrap();
+            let rewards: Vec<Option<f64>> = held.iter().map(|held| held.reward).collect();
+            assert_eq!(rewards, [Some(1.0), None]);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+            put(&mut results, 3, Some(0.0));
+            put(&mut results, 2, Some(0.0));
+            // The one without a verdict has one now.
+            put(&mut results, 1, Some(0.0));
+            results.finish().unwrap();
+            let (_, held) = Results::open(&path, &samples(4)).unwrap();
+            let rewards: Vec<Option<f64>> = held.iter().map(|held| held.reward).collect();
+            assert_eq!(rewards, [Some(1.0), Some(0.0), Some(0.0), Some(0.0)]);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_refused_and_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("judged.jsonl");
+        let line = |number| line_of(&sample(number), &judgement(number, Some(1.0)));
+        let mut other = sample(0);
+        other.completion.push('0');
+        let other = line_of(&other, &judgement(0, Some(1.0)));
+        for (text, says) in [
+            ("notes\n".to_owned(), "its line 1 is no judgement"),
+            (
+                "{}\n".to_owned(),
+                "its line 1 is no judgement (missing field",
+            ),
+            (line(1), "line 1 is of `sums/1`, sample 1 is of `sums/0`"),
+            (other, "sample 1 is of `sums/0` and another text"),
+            (
+                line(0) + &line(1) + &line(2),
+                "holds more judgements than there are samples (2)",
+            ),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            let error = Results::open(&path, &samples(2)).err().unwrap().to_string();
+            assert!(
+                error.contains(says) && error.contains("name another file"),
+                "{says} in {error}"
+            );
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn two_runs_do_not_write_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("judged.jsonl");
+        let _first = Results::open(&path, &samples(1)).unwrap();
+        let second = Results::open(&path, &samples(1));
+        assert!(matches!(second, Err(ResultsError::InUse { .. })));
+    }
+}

@@ -1,0 +1,364 @@
+//! Reads samples: JSON Lines from a file or a pipe, packed or not, or EvalPlus's folder of programs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use datasets::lines::{Line, LineError, Lines, MAX_LINE};
+use datasets::{Dataset, TaskSpec};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::names::Names;
+use crate::grade::excerpt;
+use crate::registry::nearest;
+use crate::service::surrogates;
+
+/// One completion of one task, or one program for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The task's id in its data set: `mbppplus/2`.
+    pub task: String,
+    /// The prompt, where the file has it.
+    pub prompt: String,
+    /// What the model answered, or the program that somebody took out of it.
+    pub completion: String,
+    /// Whether `completion` is a whole program, which is judged as it stands.
+    pub whole: bool,
+}
+
+/// Why samples cannot be scored.
+#[derive(Debug, thiserror::Error)]
+pub enum ScoreError {
+    /// The file cannot be read.
+    #[error("the samples {place} cannot be read; check the path given to --samples")]
+    Io {
+        /// The file.
+        place: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is nothing in it.
+    #[error("{place} holds no samples; {}", FORM)]
+    Empty {
+        /// The file.
+        place: String,
+    },
+    /// A folder without programs.
+    #[error(
+        "the folder {place} holds no programs; EvalPlus's are in folders such as Mbpp_2/0.py, and a file of samples is given by its own path"
+    )]
+    NoPrograms {
+        /// The folder.
+        place: String,
+    },
+    /// A line is not a sample.
+    #[error("{place}, line {line}: {reason}")]
+    Line {
+        /// The file.
+        place: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// A file of a folder is not a sample.
+    #[error("{path}: {reason}")]
+    Program {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+}
+
+impl ScoreError {
+    /// Whether another path is the remedy.
+    #[must_use]
+    pub fn is_misnamed(&self) -> bool {
+        match self {
+            ScoreError::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            ScoreError::NoPrograms { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+const FORM: &str = "a sample is one line, such as {\"task_id\": \"Mbpp/2\", \"completion\": \"…\"}";
+
+/// The path that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// Reads the samples at `path`: a file of JSON Lines, `-` for standard input, either of them packed with gzip or not; or a folder of programs as EvalPlus
+/// writes it, with one file a sample (`Mbpp_2/0.py`).
+///
+/// A line has `task_id`, `task` or `id`, which is the data set's own name (`mbppplus/2`), its last part (`2`, `"2"`), or another project's name for it
+/// (`Mbpp/2`), which a file of one's own may have too; and `solution`, a whole program, or else `completion`; `prompt` where it is known. Other fields are ignored.
+///
+/// # Errors
+/// [`ScoreError`] with the line at fault, a task that `dataset` does not have included.
+pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, ScoreError> {
+    let names = Names::of(dataset);
+    if path == Path::new(STANDARD_INPUT) {
+        return lines("standard input", io::stdin().lock(), &names);
+    }
+    let place = path.display().to_string();
+    if path.is_dir() {
+        return folder(path, &names);
+    }
+    match File::open(path) {
+        Ok(file) => lines(&place, file, &names),
+        Err(source) => Err(ScoreError::Io { place, source }),
+    }
+}
+
+/// How many samples are word for word another one of the same task before them, and the numbers, from 1, of the first pair.
+#[must_use]
+pub fn repeated(samples: &[Sample]) -> Option<(usize, [usize; 2])> {
+    let mut first_of: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut repeated: Option<(usize, [usize; 2])> = None;
+    for (index, sample) in samples.iter().enumerate() {
+        let first = *first_of
+            .entry((&sample.task, &sample.completion))
+            .or_insert(index);
+        if first < index {
+            repeated.get_or_insert((0, [first + 1, index + 1])).0 += 1;
+        }
+    }
+    repeated
+}
+
+fn lines(place: &str, source: impl Read, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
+    let io = |source| ScoreError::Io {
+        place: place.to_owned(),
+        source,
+    };
+    let fault = |line: usize, reason: String| ScoreError::Line {
+        place: place.to_owned(),
+        line,
+        reason,
+    };
+    let mut lines = Lines::new(source).map_err(io)?;
+    let mut samples = Vec::new();
+    while let Some(Line { number, text }) = lines.next_line().map_err(|error| match error {
+        LineError::Io(source) => io(source),
+        LineError::Line { line, reason } => fault(line, reason),
+    })? {
+        samples.push(sample(text, names).map_err(|reason| fault(number, reason))?);
+    }
+    if samples.is_empty() {
+        return Err(ScoreError::Empty {
+            place: place.to_owned(),
+        });
+    }
+    Ok(samples)
+}
+
+/// The fields of a sample; `null` counts as absent. One that stands twice is refused by the reader.
+#[derive(Deserialize)]
+struct Record<'a> {
+    #[serde(borrow)]
+    task_id: Option<&'a RawValue>,
+    task: Option<&'a RawValue>,
+    id: Option<&'a RawValue>,
+    solution: Option<&'a RawValue>,
+    completion: Option<&'a RawValue>,
+    prompt: Option<&'a RawValue>,
+}
+
+fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
+    if !text.starts_with('{') {
+        return Err(format!("it is no JSON object; {FORM}"));
+    }
+    // Half a character, where a completion was cut in its middle, is no fault of the sample's.
+    let mended = surrogates::replaced(text.as_bytes());
+    let text = mended.as_deref().unwrap_or(text.as_bytes());
+    let record: Record<'_> = serde_json::from_slice(text).map_err(|error| unread(&error))?;
+    let id = [
+        ("task_id", record.task_id),
+        ("task", record.task),
+        ("id", record.id),
+    ];
+    let id = match id.iter().find_map(|(name, id)| Some((name, (*id)?))) {
+        None => return Err(missing(text, "`task_id`", &["task_id", "task", "id"])),
+        Some((name, id)) => name_of(id).ok_or_else(|| {
+            format!(
+                "`{name}` is {}; a text or a number is expected, such as \"Mbpp/2\" or 2",
+                kind(id)
+            )
+        })?,
+    };
+    let (task, spec) = names.find(&id)?;
+    let whole = record.solution.is_some();
+    let completion = match (record.solution, record.completion) {
+        (Some(solution), _) => string("solution", solution)?,
+        (None, Some(completion)) => string("completion", completion)?,
+        (None, None) => {
+            let known = ["completion", "solution"];
+            return Err(missing(text, "`completion` or `solution`", &known));
+        }
+    };
+    if whole && !matches!(spec, TaskSpec::Code(_)) {
+        return Err(format!(
+            "`solution` holds a program, and `{task}` is no task of programs; give `completion`"
+        ));
+    }
+    Ok(Sample {
+        task: task.to_owned(),
+        prompt: match record.prompt {
+            Some(prompt) => string("prompt", prompt)?,
+            None => String::new(),
+        },
+        completion,
+        whole,
+    })
+}
+
+/// What the reader says of a text that is no sample, without its own count of lines: it sees one.
+fn unread(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let what = said
+        .rsplit_once(" at line ")
+        .map_or(said.as_str(), |(what, _)| what);
+    if error.is_data() {
+        return format!("{what}; {FORM}");
+    }
+    format!("it is not JSON ({what}, column {}); {FORM}", error.column())
+}
+
+fn missing(text: &[u8], what: &str, known: &[&str]) -> String {
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(text).unwrap_or_default();
+    let near = fields.keys().find_map(|name| {
+        let meant = nearest(&name.to_lowercase(), known.iter().copied())?;
+        Some(format!(
+            "; is its `{}` meant to be `{meant}`?",
+            excerpt(name)
+        ))
+    });
+    let has: Vec<String> = fields
+        .keys()
+        .take(12)
+        .map(|name| format!("`{}`", excerpt(name)))
+        .collect();
+    let has = if has.is_empty() {
+        "nothing".to_owned()
+    } else {
+        has.join(", ")
+    };
+    format!(
+        "it has no {what}, only {has}{}",
+        near.unwrap_or_else(|| format!("; {FORM}"))
+    )
+}
+
+/// What an id says, where it is a text or a number.
+fn name_of(id: &RawValue) -> Option<String> {
+    match id.get().as_bytes().first()? {
+        b'"' => serde_json::from_str(id.get()).ok(),
+        b'-' | b'0'..=b'9' => Some(id.get().to_owned()),
+        _ => None,
+    }
+}
+
+fn string(name: &str, json: &RawValue) -> Result<String, String> {
+    serde_json::from_str(json.get())
+        .map_err(|_| format!("`{name}` is {}; a text is expected", kind(json)))
+}
+
+/// What a JSON value is, for people.
+fn kind(json: &RawValue) -> &'static str {
+    match json.get().as_bytes().first() {
+        Some(b'"') => "a text",
+        Some(b'[') => "an array",
+        Some(b'{') => "an object",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+/// EvalPlus's folder of programs: a folder for each task, a file for each sample.
+fn folder(path: &Path, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
+    let mut samples = Vec::new();
+    for tasks in listed(path)? {
+        let Some((set, number)) = tasks
+            .file_name()
+            .and_then(|name| name.to_str()?.split_once('_'))
+        else {
+            continue;
+        };
+        if !tasks.is_dir() {
+            continue;
+        }
+        let id = format!("{set}/{number}");
+        for program in listed(&tasks)? {
+            if program
+                .extension()
+                .is_none_or(|extension| extension != "py")
+            {
+                continue;
+            }
+            let fault = |reason: String| ScoreError::Program {
+                path: program.clone(),
+                reason,
+            };
+            let (task, spec) = names.find(&id).map_err(fault)?;
+            if !matches!(spec, TaskSpec::Code(_)) {
+                return Err(fault(format!("`{task}` is no task of programs")));
+            }
+            samples.push(Sample {
+                task: task.to_owned(),
+                prompt: String::new(),
+                completion: source(&program).map_err(fault)?,
+                whole: true,
+            });
+        }
+    }
+    if samples.is_empty() {
+        return Err(ScoreError::NoPrograms {
+            place: path.display().to_string(),
+        });
+    }
+    Ok(samples)
+}
+
+/// The entries of a folder, those with numbers in their order.
+fn listed(path: &Path) -> Result<Vec<PathBuf>, ScoreError> {
+    let entries = std::fs::read_dir(path).and_then(|entries| {
+        entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<io::Result<Vec<PathBuf>>>()
+    });
+    let mut entries = entries.map_err(|source| ScoreError::Io {
+        place: path.display().to_string(),
+        source,
+    })?;
+    entries.sort_by_cached_key(|path| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let (prefix, number) = stem.rsplit_once('_').unwrap_or(("", &stem));
+        let number = number.parse::<u64>().unwrap_or(u64::MAX);
+        (prefix.to_owned(), number, stem.into_owned())
+    });
+    Ok(entries)
+}
+
+/// A program's text, of no more than a line's bytes.
+fn source(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_LINE as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| format!("it cannot be read ({error})"))?;
+    if bytes.len() > MAX_LINE {
+        return Err(format!(
+            "it is longer than {MAX_LINE} bytes, which no program is"
+        ));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let byte = error.utf8_error().valid_up_to() + 1;
+        format!("byte {byte} is not UTF-8; save the file as UTF-8")
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+use std::io::Write as _;
+
+use datasets::{CodeTask, Compare, MathTask, Task};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+
+use super::*;
+
+/// `mbppplus/2` and `mbppplus/3` are functions, `mbppplus/4` is a question.
+fn dataset() -> Dataset {
+    let task = |number: usize, spec: TaskSpec| Task {
+        id: format!("mbppplus/{number}"),
+        question: "?".to_owned(),
+        spec,
+    };
+    let code = || {
+        TaskSpec::Code(CodeTask {
+            entry_point: "f".to_owned(),
+            prefix: None,
+            canonical: None,
+            imports: Vec::new(),
+            example: None,
+            tests: Vec::new(),
+            asserts: vec!["assert f()".to_owned()],
+            atol: 0.0,
+            compare: Compare::Equal,
+        })
+    };
+    let math = TaskSpec::Math(MathTask {
+        answer: "1".to_owned(),
+    });
+    Dataset {
+        name: "mbppplus".to_owned(),
+        train: vec![task(2, code())],
+        eval: vec![task(3, code()), task(4, math)],
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<Sample>, ScoreError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("samples.jsonl");
+    std::fs::write(&path, bytes).unwrap();
+    read_samples(&path, &dataset())
+}
+
+fn sample(task: &str, completion: &str, whole: bool) -> Sample {
+    Sample {
+        task: task.to_owned(),
+        prompt: String::new(),
+        completion: completion.to_owned(),
+        whole,
+    }
+}
+
+#[test]
+fn a_solution_is_a_whole_program_and_goes_before_a_completion() {
+    let text = concat!(
+        "{\"task_id\": \"Mbpp/2\", \"solution\": \"a\", \"_identifier\": \"Mbpp/2\"}\n\n",
+        "{\"task_id\": \"Mbpp/3\", \"completion\": \"b\"}\r\n",
+        "{\"task\": \"mbppplus/2\", \"completion\": \"c\", \"solution\": \"d\"}\n",
+        "{\"id\": 3, \"completion\": \"e\", \"solution\": null, \"prompt\": \"p\"}",
+    );
+    let expected = [
+        sample("mbppplus/2", "a", true),
+        sample("mbppplus/3", "b", false),
+        sample("mbppplus/2", "d", true),
+        Sample {
+            prompt: "p".to_owned(),
+            ..sample("mbppplus/3", "e", false)
+        },
+    ];
+    assert_eq!(read(text.as_bytes()).unwrap(), expected);
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(text.as_bytes()).unwrap();
+    assert_eq!(read(&packed.finish().unwrap()).unwrap(), expected);
+}
+
+#[test]
+fn half_a_character_at_a_completions_end_is_replaced() {
+    let samples = read(br#"{"task_id": 2, "completion": "a\ud83d"}"#).unwrap();
+    assert_eq!(samples[0].completion, "a\u{fffd}");
+}
+
+#[test]
+fn a_bad_line_is_refused_with_its_number_and_the_actual_fault() {
+    let good = r#"{"task_id": 2, "completion": ""}"#;
+    for (line, says) in [
+        (
+            "{",
+            "it is not JSON (EOF while parsing an object, column 1)",
+        ),
+        ("[2, 3]", "it is no JSON object"),
+        ("task_id,completion", "it is no JSON object"),
+        (
+            r#"{"completion": "a"}"#,
+            "it has no `task_id`, only `completion`; a sample is one line",
+        ),
+        (
+            r#"{"taskid": 2, "completion": "a"}"#,
+            "is its `taskid` meant to be `task_id`?",
+        ),
+        (
+            r#"{"task_id": 2}"#,
+            "it has no `completion` or `solution`, only `task_id`",
+        ),
+        (
+            r#"{"task_id": 2, "Completion": "a"}"#,
+            "is its `Completion` meant to be `completion`?",
+        ),
+        (
+            r#"{"task_id": [2], "completion": "a"}"#,
+            "`task_id` is an array; a text or a number is expected",
+        ),
+        (
+            r#"{"task_id": 2, "completion": ["a"]}"#,
+            "`completion` is an array; a text is expected",
+        ),
+        (
+            r#"{"task_id": 2, "completion": 1}"#,
+            "`completion` is a number; a text is expected",
+        ),
+        (
+            r#"{"task_id": 2, "solution": {}}"#,
+            "`solution` is an object; a text is expected",
+        ),
+        (
+            r#"{"task_id": 2, "completion": "", "prompt": true}"#,
+            "`prompt` is a boolean; a text is expected",
+        ),
+        (
+            r#"{"task_id": 2, "task_id": 3, "completion": ""}"#,
+            "duplicate field `task_id`",
+        ),
+        (
+            r#"{"task_id": 2, "completion": "", "completion": "a"}"#,
+            "duplicate field `completion`",
+        ),
+        (
+            r#"{"task_id": 99, "completion": ""}"#,
+            "the data set `mbppplus` has no task `99`; the nearest of its 3 is `mbppplus/",
+        ),
+        (
+            r#"{"task_id": "HumanEval/2", "completion": ""}"#,
+            "give --dataset humaneval",
+        ),
+        (
+            r#"{"task_id": 4, "solution": ""}"#,
+            "`mbppplus/4` is no task of programs; give `completion`",
+        ),
+    ] {
+        let error = read(format!("{good}\n\n{line}\n").as_bytes()).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("samples.jsonl, line 3: ") && error.contains(says),
+            "{says} in {error}"
+        );
+        assert!(!error.contains("line 1"), "{error}");
+    }
+}
+
+#[test]
+fn what_holds_no_samples_is_said_to() {
+    for nothing in ["", "\n \n", "\u{feff}"] {
+        let error = read(nothing.as_bytes()).unwrap_err();
+        assert!(
+            error.to_string().contains("samples.jsonl holds no samples"),
+            "{error}"
+        );
+    }
+    let error = read(b"{\"task_id\": 2, \"completion\": \"\xe9\"}").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("line 1: byte 31 of the line is not UTF-8"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_folder_of_programs_is_read_by_task_and_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let read = || read_samples(folder.path(), &dataset());
+    write("Mbpp_3/notes.txt", "no program");
+    write("readme.md", "none either");
+    assert!(matches!(read(), Err(ScoreError::NoPrograms { .. })));
+    for (name, text) in [
+        ("Mbpp_3/0.py", "c"),
+        ("Mbpp_2/10.py", "b"),
+        ("Mbpp_2/9.py", "a"),
+    ] {
+        write(name, text);
+    }
+    let expected = [
+        sample("mbppplus/2", "a", true),
+        sample("mbppplus/2", "b", true),
+        sample("mbppplus/3", "c", true),
+    ];
+    assert_eq!(read().unwrap(), expected);
+    write("Mbpp_5/0.py", "d");
+    let error = read().unwrap_err().to_string();
+    assert!(
+        error.contains("0.py: the data set `mbppplus` has no task `Mbpp/5`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn repeated_samples_are_counted_and_the_first_pair_is_named() {
+    let (a, b) = (sample("t/1", "a", false), sample("t/1", "b", false));
+    assert_eq!(
+        repeated(&[a.clone(), b.clone(), sample("t/2", "a", false)]),
+        None
+    );
+    let all = [a.clone(), b.clone(), b, a];
+    assert_eq!(repeated(&all), Some((2, [2, 3])));
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_reading_panic(line in r#"(\{|\}|\[|\]|"(task_id|task|id|completion|solution|prompt|\\ud800)"|:|,|2|null| ){0,20}"#) {
+        let dataset = dataset();
+        let _ = super::sample(&line, &Names::of(&dataset));
+    }
+}

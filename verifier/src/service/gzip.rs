@@ -1,0 +1,166 @@
+//! Bodies that are packed with gzip. Both what comes and what comes out of it are bounded.
+//!
+//! tower-http has a layer for it, which bounds only what comes out, if whoever reads does, and works where other requests are answered; a body that takes long
+//! to unpack is no work for those threads.
+
+use std::io::Read;
+
+use axum::http::{HeaderMap, header};
+use flate2::read::MultiGzDecoder;
+
+use super::bodies::Held;
+use super::{ProblemResponse, Refusal};
+
+/// How much is unpacked before it is asked whether there is room for it.
+const PIECE: usize = 64 << 10;
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Plain,
+    Gzip,
+}
+
+/// What the request says of its body's coding.
+pub(super) fn coding(headers: &HeaderMap) -> Result<Coding, ProblemResponse> {
+    let mut given = headers.get_all(header::CONTENT_ENCODING).iter();
+    let (Some(coding), None) = (given.next(), given.next()) else {
+        return match headers.get(header::CONTENT_ENCODING) {
+            None => Ok(Coding::Plain),
+            Some(_) => Err(ProblemResponse::unknown_coding("several of them")),
+        };
+    };
+    let coding = String::from_utf8_lossy(coding.as_bytes());
+    match coding.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" => Ok(Coding::Plain),
+        // RFC 9110, 8.4.1.3.
+        "gzip" | "x-gzip" => Ok(Coding::Gzip),
+        _ => Err(ProblemResponse::unknown_coding(&coding)),
+    }
+}
+
+/// What a body of `packed` bytes holds, no more than `limit` bytes of it; `held` then has room for both.
+///
+/// # Errors
+/// Where it is no gzip, holds more, or there is no room now.
+pub(super) fn unpacked(
+    body: impl Read,
+    packed: usize,
+    limit: usize,
+    held: &mut Held,
+) -> Result<Vec<u8>, ProblemResponse> {
+    let mut all = Vec::new();
+    let mut decoder = MultiGzDecoder::new(body);
+    let mut piece = vec![0; PIECE.min(limit.saturating_add(1))];
+    loop {
+        let length = decoder
+            .read(&mut piece)
+            .map_err(|error| ProblemResponse::not_gzip(&error))?;
+        if length == 0 {
+            return Ok(all);
+        }
+        if all.len() + length > limit {
+            return Err(ProblemResponse::too_large(limit));
+        }
+        held.grow(packed + all.len() + length)
+            .map_err(|Refusal::Full { retry_after }| ProblemResponse::full(retry_after))?;
+        all.extend_from_slice(&piece[..length]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use axum::http::HeaderValue;
+    use axum::response::IntoResponse as _;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+
+    use super::super::bodies::Bodies;
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn unpack(body: &[u8], limit: usize) -> Result<Vec<u8>, u16> {
+        let mut held = Bodies::new(limit).hold(body.len()).unwrap();
+        unpacked(body, body.len(), limit, &mut held)
+            .map_err(|problem| problem.into_response().status().as_u16())
+    }
+
+    #[test]
+    fn what_was_packed_comes_out_up_to_the_limit() {
+        let text = b"text".repeat(50_000);
+        assert_eq!(unpack(&gzip(&text), text.len()).as_ref(), Ok(&text));
+        assert_eq!(unpack(&gzip(&text), text.len() - 1), Err(413));
+        let members = [gzip(&text[..7]), gzip(b""), gzip(&text[7..])].concat();
+        assert_eq!(unpack(&members, text.len()), Ok(text));
+    }
+
+    #[test]
+    fn a_bomb_is_left_alone_where_the_limit_is_reached() {
+        let bomb = gzip(&vec![0; 100 << 20]);
+        let bodies = Bodies::new(1 << 20);
+        let mut held = bodies.hold(bomb.len()).unwrap();
+        let mut rest = &bomb[..];
+        let problem = unpacked(&mut rest, bomb.len(), 1 << 20, &mut held).unwrap_err();
+        assert_eq!(problem.into_response().status().as_u16(), 413);
+        assert!(
+            rest.len() > bomb.len() / 2,
+            "{} of {}",
+            rest.len(),
+            bomb.len()
+        );
+    }
+
+    #[test]
+    fn what_comes_out_needs_room_beside_the_other_bodies() {
+        let limit = 1 << 20;
+        let bodies = Bodies::new(limit);
+        let body = gzip(&vec![0; limit]);
+        let others: Vec<Held> = (0..3).map(|_| bodies.hold(limit).unwrap()).collect();
+        let mut held = bodies.hold(body.len()).unwrap();
+        let problem = unpacked(&body[..], body.len(), limit, &mut held).unwrap_err();
+        assert_eq!(problem.into_response().status().as_u16(), 429);
+        drop(others);
+        assert!(unpacked(&body[..], body.len(), limit, &mut held).is_ok());
+    }
+
+    #[test]
+    fn only_gzip_and_nothing_are_known() {
+        let of = |codings: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for coding in codings {
+                headers.append(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
+            }
+            coding(&headers).map_err(|problem| problem.into_response().status().as_u16())
+        };
+        assert_eq!(of(&[]), Ok(Coding::Plain));
+        assert_eq!(of(&["identity"]), Ok(Coding::Plain));
+        assert_eq!(of(&["GZip"]), Ok(Coding::Gzip));
+        assert_eq!(of(&["x-gzip"]), Ok(Coding::Gzip));
+        for unknown in [
+            &["zstd"][..],
+            &["gzip, gzip"],
+            &["gzip", "gzip"],
+            &["deflate"],
+        ] {
+            assert_eq!(of(unknown), Err(415), "{unknown:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_unpacking_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), head in any::<bool>()) {
+            let bytes = if head { [&gzip(b"")[..10], &bytes].concat() } else { bytes };
+            if !bytes.is_empty() {
+                let _ = unpack(&bytes, 1000);
+            }
+        }
+    }
+}

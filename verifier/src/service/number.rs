@@ -1,0 +1,79 @@
+//! Numbers in JSON as answers to questions.
+
+/// Most digits that an exponent may stand for.
+const MOST: usize = 1_000;
+
+/// A number of JSON as it was written, but for an exponent, in which an answer's reader would see Euler's number. `None` where it stands for too many digits.
+pub(super) fn decimal(number: &str) -> Option<String> {
+    let Some((significand, exponent)) = number.split_once(['e', 'E']) else {
+        return Some(number.to_owned());
+    };
+    let exponent: i64 = exponent.parse().ok()?;
+    let shift = usize::try_from(exponent.unsigned_abs()).ok()?;
+    if shift > MOST {
+        return None;
+    }
+    let (sign, digits) = match significand.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", significand),
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let (whole, part) = if exponent < 0 {
+        let padded = format!("{}{whole}", "0".repeat(shift));
+        let (whole, moved) = padded.split_at(padded.len() - shift);
+        (whole.to_owned(), format!("{moved}{part}"))
+    } else {
+        let padded = format!("{part}{}", "0".repeat(shift));
+        let (moved, part) = padded.split_at(shift);
+        (
+            format!("{whole}{moved}"),
+            part.trim_end_matches('0').to_owned(),
+        )
+    };
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        whole => whole,
+    };
+    Some(if part.is_empty() {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{part}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_number_is_kept_as_it_was_written_and_an_exponent_is_written_out() {
+        for (number, written) in [
+            ("2", "2"),
+            ("-0.50", "-0.50"),
+            ("12345678901234567890123", "12345678901234567890123"),
+            ("1e5", "100000"),
+            ("1E+2", "100"),
+            ("-2.50e1", "-25"),
+            ("1.25e1", "12.5"),
+            ("1e-7", "0.0000001"),
+            ("12.5E-1", "1.25"),
+            ("0e0", "0"),
+            ("0.001e2", "0.1"),
+        ] {
+            assert_eq!(decimal(number).as_deref(), Some(written), "{number}");
+        }
+        for far in ["1e1001", "1e-1001", "1e99999999999999999999"] {
+            assert_eq!(decimal(far), None, "{far}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_out_has_the_same_value(number in r"-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,5})?[eE][+-]?[0-9]{1,2}") {
+            let value: f64 = number.parse().unwrap();
+            prop_assert_eq!(decimal(&number).unwrap().parse::<f64>().unwrap(), value);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Samples of which the task's own solution has yet to be run.
+
+use std::time::Duration;
+
+use super::queue::{Gate, gated};
+use super::*;
+
+/// A task of which the solution is `source`.
+fn solved_by(source: &str) -> Json {
+    json!({ "kind": "code", "entry_point": "f", "canonical": source, "tests": [{ "args": [1] }, { "args": [3] }] })
+}
+
+fn samples(task: &Json, count: usize) -> Json {
+    (0..count)
+        .map(|n| item("s", task, &format!("right {n}")))
+        .collect()
+}
+
+fn verdicts(body: &Json) -> Vec<&str> {
+    let results = body["results"].as_array().unwrap();
+    results
+        .iter()
+        .map(|result| result["verdict"].as_str().unwrap())
+        .collect()
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    while !holds() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_solution_is_run_once_and_no_worker_waits_for_it() {
+    let gate = Gate::shut();
+    let (service, sandbox) = gated(&gate);
+    let before = sandbox.runs.load(Ordering::SeqCst);
+    let app = app(Arc::clone(&service));
+    let first = tokio::spawn({
+        let app = app.clone();
+        async move { verify(&app, &samples(&solved_by("right slow"), 10)).await }
+    });
+    until(|| service.solutions.waiting() == 10).await;
+    assert_eq!(
+        (service.heavy.load(), service.long.load()),
+        ((0, 0), (0, 0))
+    );
+    let (_, body) = verify(&app, &samples(&doubles(), 3)).await;
+    assert_eq!(verdicts(&body), ["correct"; 3]);
+    assert!(!first.is_finished());
+    gate.open();
+    let (_, body) = first.await.unwrap();
+    assert_eq!(verdicts(&body), ["correct"; 10]);
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3 + 1 + 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_solution_that_is_soon_over_does_not_wait_for_those_that_are_not() {
+    let gate = Gate::shut();
+    let (service, _) = gated(&gate);
+    let app = app(Arc::clone(&service));
+    let long = tokio::spawn({
+        let app = app.clone();
+        let tasks: Json = (0..4)
+            .map(|n| item("s", &solved_by(&format!("right long {n}")), "right"))
+            .collect();
+        async move { verify(&app, &tasks).await }
+    });
+    // Two run, and two were given up in a first try.
+    let [brief, any] = service.solutions.pools();
+    until(|| any.load() == (2, 2) && brief.load() == (0, 0)).await;
+    let (_, body) = verify(&app, &samples(&solved_by("right soon"), 2)).await;
+    assert_eq!(verdicts(&body), ["correct"; 2]);
+    assert!(!long.is_finished());
+    gate.open();
+    let (_, body) = long.await.unwrap();
+    assert_eq!(verdicts(&body), ["correct"; 4]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_that_wait_count_as_queued() {
+    let gate = Gate::shut();
+    let (service, _) = gated(&gate);
+    let app = app(Arc::clone(&service));
+    let first = tokio::spawn({
+        let app = app.clone();
+        async move { verify(&app, &samples(&solved_by("right slow"), 15)).await }
+    });
+    until(|| service.solutions.waiting() == 15).await;
+    let (status, _) = verify(&app, &samples(&doubles(), 6)).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(service.gauges().queued >= 15);
+    gate.open();
+    assert_eq!(first.await.unwrap().0, StatusCode::OK);
+    let (status, _) = verify(&app, &samples(&doubles(), 6)).await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_solution_that_nobody_waits_for_any_more_is_not_run() {
+    let gate = Gate::shut();
+    let (service, sandbox) = gated(&gate);
+    let before = sandbox.runs.load(Ordering::SeqCst);
+    let app = app(Arc::clone(&service));
+    // Three are held, in the two threads for any and in the one for a first try.
+    let first = tokio::spawn({
+        let app = app.clone();
+        let tasks: Json = (0..5)
+            .map(|n| item("s", &solved_by(&format!("right slow {n}")), "right"))
+            .collect();
+        async move { verify(&app, &tasks).await }
+    });
+    let [brief, any] = service.solutions.pools();
+    until(|| any.load() == (0, 2) && brief.load() == (2, 1)).await;
+    first.abort();
+    let _ = first.await;
+    until(|| brief.load().0 == 0 && service.solutions.waiting() <= 3).await;
+    gate.open();
+    until(|| any.load() == (0, 0) && brief.load() == (0, 0)).await;
+    until(|| service.heavy.load() == (0, 0)).await;
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3);
+    assert_eq!(service.solutions.waiting(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_solution_that_fails_is_said_of_each_sample_that_waited() {
+    let service = service(settings());
+    let sandbox = Arc::new(Scripted::new(|source, calls, limits| {
+        if source.contains("fails") {
+            return Err(sandboxes::SandboxError::Transient("no room".to_owned()));
+        }
+        let program = sandboxes::Program {
+            source,
+            entry_point: "f",
+            calls,
+            watch: None,
+        };
+        Scripted::doubling().run(&program, limits)
+    }));
+    service.prepare(opens(&sandbox));
+    let app = app(service);
+    let (_, body) = verify(&app, &samples(&solved_by("right fails"), 3)).await;
+    for result in body["results"].as_array().unwrap() {
+        assert_eq!(
+            (&result["verdict"], &result["retryable"]),
+            (&json!("unavailable"), &json!(true))
+        );
+        assert_eq!(result["detail"]["reason"], "no room");
+    }
+}

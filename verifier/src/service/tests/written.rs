@@ -1,0 +1,110 @@
+//! Requests in the forms that other people's clients write.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::*;
+
+/// The answer to a body of this coding: its status, its text, and the codings that it names.
+async fn answer(
+    app: &Router,
+    body: Vec<u8>,
+    coding: Option<&str>,
+) -> (StatusCode, String, Option<String>) {
+    let mut request = Request::post("/v1/verify").header(header::CONTENT_LENGTH, body.len());
+    if let Some(coding) = coding {
+        request = request.header(header::CONTENT_ENCODING, coding);
+    }
+    let request = request.body(Body::from(body)).unwrap();
+    let response = app.clone().oneshot(request).await.unwrap();
+    let status = response.status();
+    let accepts = response.headers().get(header::ACCEPT_ENCODING);
+    let accepts = accepts.map(|value| value.to_str().unwrap().to_owned());
+    let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (status, String::from_utf8(body.to_vec()).unwrap(), accepts)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn numbers_come_back_as_they_were_written_and_a_prompt_may_be_absent() {
+    let (app, _) = ready();
+    let body = r#"{"items": [
+        {"id": 1, "task": {"kind": "math", "answer": 2}, "completion": "\\boxed{2}"},
+        {"id": 12345678901234567890.50, "task": {"kind": "math", "answer": 0.50}, "completion": "\\boxed{\\frac12}"},
+        {"id": "1", "task": {"kind": "math", "answer": "2"}, "prompt": "", "completion": "\\boxed{2}"}
+    ]}"#;
+    let (status, text, _) = answer(&app, body.as_bytes().to_vec(), None).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    for id in [
+        r#"{"id":1,"reward":1.0"#,
+        r#"{"id":12345678901234567890.50,"reward":1.0"#,
+        r#"{"id":"1","reward":1.0"#,
+    ] {
+        assert!(text.contains(id), "{id} in {text}");
+    }
+    let results: Json = serde_json::from_str(&text).unwrap();
+    // An absent prompt is an empty one.
+    assert_eq!(results["results"][0]["key"], results["results"][2]["key"]);
+}
+
+#[tokio::test]
+async fn a_packed_body_is_answered_as_the_body_itself() {
+    let (app, _) = ready();
+    let items = json!([item("a", &json!("sums/1"), r"\boxed{2}")]);
+    let body = json!({ "items": items }).to_string();
+    for coding in ["gzip", "x-gzip", "GZIP"] {
+        let (status, text, _) = answer(&app, gzip(body.as_bytes()), Some(coding)).await;
+        assert_eq!(status, StatusCode::OK, "{text}");
+        assert!(text.contains(r#""verdict":"correct""#), "{text}");
+    }
+    let (status, _, _) = answer(&app, body.into_bytes(), Some("identity")).await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_packed_body_is_bounded_by_what_it_holds() {
+    let (app, _) = ready();
+    let limit = settings().limits.body_bytes;
+    let of = |length: usize| {
+        let start = r#"{"items": []"#;
+        gzip(format!("{start}{}}}", " ".repeat(length - start.len() - 1)).as_bytes())
+    };
+    let (status, text, _) = answer(&app, of(limit), Some("gzip")).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    let (status, text, _) = answer(&app, of(limit + 1), Some("gzip")).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
+    let bomb = gzip(&vec![b' '; 8 << 20]);
+    assert!(bomb.len() < limit);
+    let (status, text, _) = answer(&app, bomb, Some("gzip")).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
+    assert!(text.contains("/problems/too-large"), "{text}");
+    // What comes is bounded too, whatever it holds: this is nothing.
+    let many = gzip(b"").repeat(limit / 20 + 1);
+    let (status, _, _) = answer(&app, many, Some("gzip")).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn what_cannot_be_unpacked_is_named() {
+    let (app, _) = ready();
+    let packed = gzip(br#"{"items": []}"#);
+    let cut = packed[..packed.len() - 4].to_vec();
+    for body in [br#"{"items": []}"#.to_vec(), cut] {
+        let (status, text, _) = answer(&app, body, Some("gzip")).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{text}");
+        assert!(text.contains("/problems/not-gzip"), "{text}");
+    }
+    for coding in ["zstd", "br", "gzip, gzip"] {
+        let (status, text, accepts) = answer(&app, packed.clone(), Some(coding)).await;
+        assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{text}");
+        assert_eq!(accepts.as_deref(), Some("gzip"));
+        assert!(text.contains("/problems/unknown-encoding"), "{text}");
+    }
+}

@@ -1,0 +1,389 @@
+//! `rapid-verifier score` as people use it: what it reads, what it writes and when, and how it goes on.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value as Json, json};
+
+/// A folder for a test's files, and for the cache of the programs that it starts.
+struct Place(tempfile::TempDir);
+
+/// What a command printed, and its exit code.
+struct Said {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), bytes).unwrap();
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn lines(&self, name: &str) -> Vec<Json> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Scores starter-math's samples without a sandbox.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
+        command
+            .env("RAPID_HOME", self.path("home"))
+            .args(["score", "--set", "code.sandbox=none"])
+            .args(["--dataset", "starter-math"])
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn score_from(&self, stdin: &[u8], args: &[&str]) -> Said {
+        let mut child = self.command(args).spawn().unwrap();
+        // It may refuse its arguments without reading.
+        let _ = child.stdin.take().unwrap().write_all(stdin);
+        let output = child.wait_with_output().unwrap();
+        Said {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn score(&self, args: &[&str]) -> Said {
+        self.score_from(b"", args)
+    }
+}
+
+/// Samples of one question, each with an answer of its own.
+fn samples(count: usize) -> String {
+    (0..count).map(sample).collect()
+}
+
+fn sample(number: usize) -> String {
+    let completion = format!("\\boxed{{{number}}}");
+    format!(
+        "{}\n",
+        json!({ "task_id": "starter-math/train-1", "completion": completion })
+    )
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn samples_come_from_files_and_pipes_packed_or_not() {
+    let place = Place::new();
+    let text = samples(3);
+    let plain = place.write("samples.jsonl", &text);
+    let packed = place.write("samples.jsonl.gz", gzip(&text));
+    let misnamed = place.write("packed.jsonl", gzip(&text));
+    let expected = place.score(&["--json", "--samples", &plain]);
+    assert_eq!(expected.code, Some(0), "{}", expected.stderr);
+    for path in [&packed, &misnamed] {
+        let said = place.score(&["--json", "--samples", path]);
+        assert_eq!(said.stdout, expected.stdout, "{path}: {}", said.stderr);
+    }
+    for stdin in [text.into_bytes(), gzip(&samples(3))] {
+        let said = place.score_from(&stdin, &["--json", "--samples", "-"]);
+        assert_eq!(said.stdout, expected.stdout, "{}", said.stderr);
+    }
+    let said = place.score_from(b"", &["--samples", "-"]);
+    assert_eq!(said.code, Some(1));
+    assert!(
+        said.stderr.contains("standard input holds no samples"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let place = Place::new();
+    let empty = place.write("empty.jsonl", "");
+    let other = place.write(
+        "other.jsonl",
+        "{\"task_id\": \"HumanEval/0\", \"solution\": \"\"}\n",
+    );
+    let cut = place.write("cut.jsonl.gz", &gzip(&samples(9))[..30]);
+    for (args, code, says) in [
+        (
+            &["--samples", &empty][..],
+            1,
+            "empty.jsonl holds no samples",
+        ),
+        (&["--samples", &other], 1, "give --dataset humaneval"),
+        (&["--samples", &cut], 1, "gzip stream is cut off"),
+        (&["--samples", "none.jsonl"], 2, "none.jsonl cannot be read"),
+        (
+            &["--samples", place.0.path().to_str().unwrap()],
+            2,
+            "holds no programs",
+        ),
+        (
+            &[
+                "--dataset",
+                "mbppplus",
+                "--data-dir",
+                place.0.path().to_str().unwrap(),
+                "--samples",
+                &empty,
+            ],
+            1,
+            "fetch dataset:mbppplus",
+        ),
+    ] {
+        // The last of two data sets would be refused by the command line.
+        let said = if args[0] == "--dataset" {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
+            let output = command
+                .env("RAPID_HOME", place.path("home"))
+                .arg("score")
+                .args(args)
+                .output()
+                .unwrap();
+            Said {
+                code: output.status.code(),
+                stdout: String::new(),
+                stderr: String::from_utf8(output.stderr).unwrap(),
+            }
+        } else {
+            place.score(args)
+        };
+        assert_eq!(said.code, Some(code), "{args:?}: {}", said.stderr);
+        assert!(said.stderr.contains(says), "{args:?}: {}", said.stderr);
+        assert!(said.stdout.is_empty(), "{}", said.stdout);
+    }
+}
+
+#[test]
+fn samples_that_are_there_twice_count_and_are_noted() {
+    let place = Place::new();
+    let path = place.write("twice.jsonl", samples(4) + &samples(4));
+    let said = place.score(&["--json", "--samples", &path]);
+    assert_eq!(said.code, Some(0));
+    assert!(
+        said.stderr.contains("note: 4 of the 8 samples")
+            && said.stderr.contains("sample 5 is sample 1 again"),
+        "{}",
+        said.stderr
+    );
+    let score: Json = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(score["samples"], 8);
+}
+
+#[test]
+fn what_the_file_holds_is_not_judged_again() {
+    let place = Place::new();
+    let path = place.write("samples.jsonl", samples(40));
+    let out = place.path("judged.jsonl");
+    let args = [
+        "--json",
+        "--no-disk-cache",
+        "--samples",
+        &path,
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let whole = place.score(&args);
+    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    let judged = std::fs::read_to_string(&out).unwrap();
+    assert_eq!(judged.lines().count(), 40);
+    // Of the lines that stay, the second is marked; and the last one is torn.
+    let mut kept: Vec<String> = judged.lines().take(10).map(str::to_owned).collect();
+    let mut marked: Json = serde_json::from_str(&kept[1]).unwrap();
+    marked["elapsed_ms"] = json!(123_456.0);
+    kept[1] = marked.to_string();
+    let torn = kept.join("\n") + "\n" + &judged.lines().nth(10).unwrap()[..20];
+    std::fs::write(&out, torn).unwrap();
+    let again = place.score(&args);
+    assert_eq!(again.stdout, whole.stdout, "{}", again.stderr);
+    assert!(
+        again.stderr.contains("10 of 40 samples have a verdict"),
+        "{}",
+        again.stderr
+    );
+    let lines = place.lines("judged.jsonl");
+    assert_eq!(lines[1]["elapsed_ms"], 123_456.0);
+    let completions: Vec<&str> = lines
+        .iter()
+        .map(|line| line["completion"].as_str().unwrap())
+        .collect();
+    let expected: Vec<String> = (0..40)
+        .map(|number| format!("\\boxed{{{number}}}"))
+        .collect();
+    assert_eq!(completions, expected);
+    // Samples that came since are judged in addition.
+    place.write("samples.jsonl", samples(41));
+    assert_eq!(place.score(&args).code, Some(0));
+    assert_eq!(place.lines("judged.jsonl").len(), 41);
+}
+
+#[test]
+fn a_file_of_other_samples_or_other_settings_is_refused_and_kept() {
+    let place = Place::new();
+    let path = place.write("samples.jsonl", samples(3));
+    let other = place.write("other.jsonl", sample(7) + &samples(3));
+    let out = place.path("judged.jsonl");
+    let out = out.to_str().unwrap();
+    let said = place.score(&["--samples", &path, "--out", out]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let judged = std::fs::read(out).unwrap();
+    for (args, says) in [
+        (
+            &["--samples", &other][..],
+            "holds judgements of other samples (line 1",
+        ),
+        (
+            &["--samples", &path, "--math-extraction", "any"],
+            "its judgements were made otherwise (line 1, `starter-math/train-1`, has another key)",
+        ),
+    ] {
+        let said = place.score(&[args, &["--out", out]].concat());
+        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        assert!(
+            said.stderr.contains(says) && said.stderr.contains("name another file with --out"),
+            "{}",
+            said.stderr
+        );
+        assert_eq!(std::fs::read(out).unwrap(), judged);
+    }
+}
+
+#[test]
+fn what_has_no_verdict_is_never_counted_as_wrong_and_is_judged_again() {
+    let place = Place::new();
+    let tasks = place.write(
+        "tasks.jsonl",
+        concat!(
+            "{\"id\": 1, \"question\": \"?\", \"answer\": 1}\n",
+            "{\"id\": 2, \"question\": \"?\", \"entry_point\": \"f\", \"asserts\": [\"assert f()\"]}\n",
+        ),
+    );
+    let samples = place.write(
+        "samples.jsonl",
+        concat!(
+            "{\"task_id\": 2, \"solution\": \"def f(): return 1\"}\n",
+            "{\"task_id\": 1, \"completion\": \"\\\\boxed{1}\"}\n",
+        ),
+    );
+    let out = place.path("judged.jsonl");
+    let score = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
+        let output = command
+            .env("RAPID_HOME", place.path("home"))
+            .args([
+                "score",
+                "--json",
+                "--set",
+                "code.sandbox=none",
+                "--dataset",
+                &tasks,
+                "--samples",
+                &samples,
+                "--out",
+            ])
+            .arg(&out)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            serde_json::from_slice::<Json>(&output.stdout).unwrap(),
+        )
+    };
+    let (code, first) = score();
+    assert_eq!((code, &first["masked"]), (Some(0), &json!(1)));
+    assert_eq!(
+        (
+            &first["pass_at"]["1"]["mean"],
+            &first["pass_at"]["1"]["tasks"]
+        ),
+        (&json!(1.0), &json!(1))
+    );
+    assert_eq!(first["verdicts"], json!({ "correct": 1, "unavailable": 1 }));
+    // It is judged again, and still there is no sandbox.
+    assert_eq!(score(), (Some(0), first));
+    let lines = place.lines("judged.jsonl");
+    assert_eq!(
+        (
+            lines.len(),
+            &lines[0]["reward"],
+            &lines[0]["solution"],
+            &lines[1]["reward"]
+        ),
+        (2, &Json::Null, &json!("def f(): return 1"), &json!(1.0))
+    );
+}
+
+/// The bytes of a file, none where it is not there yet.
+fn bytes(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_default()
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on_where_its_file_ends() {
+    const COUNT: usize = 60_000;
+    let place = Place::new();
+    let path = place.write("samples.jsonl", samples(COUNT));
+    let out = place.path("judged.jsonl");
+    let args = [
+        "--json",
+        "--no-disk-cache",
+        "--samples",
+        &path,
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let mut child = place.command(&args).spawn().unwrap();
+    while bytes(&out).is_empty() {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "nothing is written before the end"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let killed = bytes(&out);
+    let whole = killed
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    let said = place.score(&args);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let score: Json = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(score["samples"], COUNT);
+    let done = bytes(&out);
+    assert!(
+        done.starts_with(&killed[..whole]),
+        "lines that were there are lost"
+    );
+    let lines = place.lines("judged.jsonl");
+    assert_eq!(lines.len(), COUNT);
+    assert!(
+        lines
+            .iter()
+            .enumerate()
+            .all(|(number, line)| line["completion"] == format!("\\boxed{{{number}}}"))
+    );
+}
