@@ -7,29 +7,30 @@ import sys
 out, *seeds = sys.argv[1:]
 
 
-def shares(rule, seed):
+def shares(rule, seed, split):
     """The share of its samples that is right, by task."""
     rewards = {}
-    with open(f"{out}/{rule}-{seed}.jsonl", encoding="utf-8") as file:
+    with open(f"{out}/{rule}-{seed}.{split}.jsonl", encoding="utf-8") as file:
         for sample in map(json.loads, file):
             if sample["reward"] is not None:
                 rewards.setdefault(sample["task"], []).append(sample["reward"])
     return {task: sum(of_task) / len(of_task) for task, of_task in rewards.items()}
 
 
-differences = []
-for seed in seeds:
-    old, new = shares("last-block", seed), shares("program", seed)
-    both = sorted(old.keys() & new.keys())
-    differences.append([new[name] - old[name] for name in both])
-    before, after = [100 * sum([rule[name] for name in both]) / len(both) for rule in (old, new)]
-    print(f"seed {seed}: last-block {before:.1f}%, program {after:.1f}%, {len(both)} tasks")
+for split in ("eval", "train"):
+    differences = []
+    for seed in seeds:
+        old, new = shares("last-block", seed, split), shares("program", seed, split)
+        both = sorted(old.keys() & new.keys())
+        differences.append([new[name] - old[name] for name in both])
+        before, after = [100 * sum([rule[name] for name in both]) / len(both) for rule in (old, new)]
+        print(f"{split}, seed {seed}: last-block {before:.1f}%, program {after:.1f}%, {len(both)} tasks")
 
-draw = random.Random(0)
-means = []
-for _ in range(10_000):
-    picked = [draw.choice(differences) for _ in differences]
-    means.append(sum(draw.choice(row) for row in picked for _ in row) / sum(map(len, picked)))
-means.sort()
-mean = sum(map(sum, differences)) / sum(map(len, differences))
-print(f"program - last-block: {100 * mean:+.1f} points, 95% interval {100 * means[250]:+.1f} to {100 * means[9749]:+.1f}")
+    draw = random.Random(0)
+    means = []
+    for _ in range(10_000):
+        picked = [draw.choice(differences) for _ in differences]
+        means.append(sum(draw.choice(row) for row in picked for _ in row) / sum(map(len, picked)))
+    means.sort()
+    mean = sum(map(sum, differences)) / sum(map(len, differences))
+    print(f"{split}: program - last-block: {100 * mean:+.1f} points, 95% interval {100 * means[250]:+.1f} to {100 * means[9749]:+.1f}")

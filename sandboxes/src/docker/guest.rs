@@ -246,12 +246,12 @@ impl Guest {
             .await
     }
 
-    /// What measures its processor time.
-    pub(super) fn meter(&self) -> Meter {
+    /// What measures its processor time from now on, where it has worked for `before` since it was warm.
+    pub(super) fn meter(&self, before: Duration) -> Meter {
         Meter {
             engine: Arc::clone(&self.engine),
             id: self.leash.id.clone(),
-            warming: self.warming,
+            before: self.warming + before,
         }
     }
 
@@ -325,7 +325,8 @@ impl Guest {
 pub(super) struct Meter {
     engine: Arc<Engine>,
     id: String,
-    warming: Duration,
+    /// Processor time that does not count.
+    before: Duration,
 }
 
 impl Meter {
@@ -334,10 +335,10 @@ impl Meter {
         Ok(self.engine.state(&self.id).await? == State::Running)
     }
 
-    /// Processor time that the program has taken.
+    /// Processor time that it has taken.
     pub(super) async fn read(&self) -> Result<Duration, Error> {
         let all = self.engine.processor_time(&self.id).await?;
-        Ok(all.saturating_sub(self.warming))
+        Ok(all.saturating_sub(self.before))
     }
 }
 

@@ -1,16 +1,19 @@
 //! Native CPython in Docker containers: no network, nothing to write to, no rights, and one program each.
 //!
-//! Warm containers wait in a `pool`; each (`container`: what it is allowed; `guest`: its conversation and its end) is used for one program and removed.
+//! Warm containers wait in a `pool`; each (`container`: what it is allowed; `guest`: its end of the line) is used for one program and removed. Those in which
+//! texts are only read, by `readers`, are kept. `conversation` answers what a guest asks.
 //! What ends a run that does not end by itself is a `clock`, so such a run is repeated (`run`). The other end of the conversation is the
 //! harness, `guest/*.py`, in the world of `docker/*.py`. An engine that fails is a failure of the sandbox, never of the program.
 
 mod clock;
 mod container;
+mod conversation;
 mod engine;
 mod frames;
 mod guest;
 mod owner;
 mod pool;
+mod readers;
 mod run;
 mod stop;
 
@@ -23,6 +26,7 @@ use tokio::sync::Semaphore;
 
 use self::engine::Engine;
 use self::pool::{Mould, Pool};
+use self::readers::Readers;
 use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Identity, Limits, SandboxError};
 
@@ -75,6 +79,7 @@ impl Default for Settings {
 pub struct DockerSandbox {
     identity: Identity,
     pool: Arc<Pool>,
+    readers: Arc<Readers>,
     places: Arc<Semaphore>,
     containers: u32,
     /// `None` only while it is dropped.
@@ -103,6 +108,7 @@ impl DockerSandbox {
         match opened {
             Ok((identity, pool)) => Ok(DockerSandbox {
                 identity,
+                readers: Arc::new(Readers::new(&pool, containers as usize)),
                 pool,
                 places,
                 containers,
@@ -215,6 +221,7 @@ impl Drop for DockerSandbox {
         // No more are made; those that are there go, and with each its place comes back.
         let (places, all) = (Arc::clone(&self.places), self.containers);
         self.pool.close();
+        self.readers.close();
         let closing = async move {
             let _ = tokio::time::timeout(CLOSING, places.acquire_many(all)).await;
             places.close();

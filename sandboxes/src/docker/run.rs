@@ -4,23 +4,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::DockerSandbox;
-use super::clock::{self, allowed, overrun};
-use super::guest::{Guest, Meter};
+use super::clock::overrun;
+use super::conversation::{converse, end, ended, prepare, read, report};
+use super::guest::Guest;
 use super::pool::Pool;
 use super::stop::Stop;
 use crate::protocol::judge::carried;
 use crate::protocol::{Candidate, Judge, Reply, arguments, is_answered};
-use crate::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError};
+use crate::{End, Identity, Limits, Program, Run, Sandbox, SandboxError};
 
 /// Bytes of memory below which the interpreter cannot work.
 const LEAST_MEMORY: u64 = 64 << 20;
-/// Address space that a program may add, in memory limits: the kernel stops it when it uses its memory, and an allocation that is beyond reason fails
-/// in the same way on every machine.
-const SPACE: u64 = 8;
-/// Bytes of a request that takes milliseconds to read.
-const LONG: usize = 256 << 10;
-/// A run that was over sooner took so little that the time that passed is as good as its processor time.
-const SHORT: Duration = Duration::from_millis(500);
 
 impl Sandbox for DockerSandbox {
     fn identity(&self) -> &Identity {
@@ -44,8 +38,8 @@ impl Sandbox for DockerSandbox {
     fn outline(&self, texts: &[String], limits: &Limits) -> Result<Run, SandboxError> {
         check(limits)?;
         settled(|| {
-            let candidate = Candidate::outlining(texts, limits);
-            self.wait_for(calls(Arc::clone(&self.pool), candidate, *limits))
+            let (readers, texts, limits) = (Arc::clone(&self.readers), texts.to_vec(), *limits);
+            self.wait_for(async move { readers.read(&texts, limits).await })
         })
     }
 
@@ -112,7 +106,7 @@ async fn calls(
     let [mut guest] = pool.take().await?;
     prepare(&mut guest, &limits).await?;
     let started = Instant::now();
-    let meters = [guest.meter()];
+    let meters = [guest.meter(Duration::ZERO)];
     let outcome = tokio::select! {
         outcome = converse(&mut guest, &mut candidate, b"J") => outcome,
         stop = overrun(&meters, limits) => Err(stop),
@@ -133,7 +127,7 @@ async fn judged(
     prepare(&mut program, &limits).await?;
     prepare(&mut tests, &limits).await?;
     let started = Instant::now();
-    let meters = [program.meter(), tests.meter()];
+    let meters = [program.meter(Duration::ZERO), tests.meter(Duration::ZERO)];
     let mut loaded = None;
     let talk = async {
         let outcome = converse(&mut program, &mut candidate, b"J").await;
@@ -157,54 +151,6 @@ async fn judged(
     };
     let calls = judge.take_results();
     Ok(report(&meters, calls, end, started, program.printed()).await)
-}
-
-/// Sets a guest's limits.
-async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), SandboxError> {
-    guest.fit(limits.memory).await?;
-    // Beyond what the host allows: for when the host is gone.
-    let seconds = allowed(limits.fuel)
-        .as_secs()
-        .saturating_mul(2)
-        .saturating_add(60)
-        .min(1 << 30);
-    let space = limits.memory.saturating_mul(SPACE).min(1 << 46);
-    match guest.confine(space, seconds, limits.output).await {
-        Ok(()) => Ok(()),
-        Err(Stop::Failed(error)) => Err(error),
-        Err(stop) => Err(SandboxError::Transient(format!(
-            "a container was lost before a program ran in it ({stop:?}); judge it again"
-        ))),
-    }
-}
-
-/// What comes of reading a request. A long one keeps a processor for so long that it is not read on the few threads that speak to the engine.
-fn read<T>(request: &[u8], answer: impl FnOnce(&[u8]) -> T) -> T {
-    if request.len() < LONG {
-        answer(request)
-    } else {
-        tokio::task::block_in_place(|| answer(request))
-    }
-}
-
-/// Answers a candidate's guest, whose last request was `request`, until it has nothing more to ask. Its last question stays open: a guest that is to be given
-/// another call waits for it.
-async fn converse(
-    guest: &mut Guest,
-    candidate: &mut Candidate,
-    request: &[u8],
-) -> Result<(), Stop> {
-    let mut request = bytes::Bytes::copy_from_slice(request);
-    loop {
-        let answer = read(&request, |request| candidate.answer(request))?;
-        if candidate.ended() {
-            return Ok(());
-        }
-        if is_answered(&request) {
-            guest.send(&answer).await?;
-        }
-        request = guest.receive(candidate.longest()).await?;
-    }
 }
 
 /// Answers the tests' guest until it has no more tests, and carries its calls over to the program's.
@@ -234,58 +180,12 @@ async fn hold_tests(
     }
 }
 
-/// How a candidate's part ended. What happens after the last call has been answered is of no interest.
-fn end(candidate: &Candidate, outcome: Result<(), Stop>) -> Result<End, SandboxError> {
-    match (candidate.unloadable(), outcome) {
-        (Some((kind, message)), _) => Ok(End::Unloadable { kind, message }),
-        (None, _) if candidate.completed() => Ok(End::Completed),
-        (None, Err(stop)) => ended(stop),
-        (None, Ok(())) => Ok(End::Died(
-            "the program broke the conversation off".to_owned(),
-        )),
-    }
-}
-
-fn ended(stop: Stop) -> Result<End, SandboxError> {
-    match stop {
-        Stop::Ended(end) => Ok(end),
-        Stop::Clock => Ok(End::OutOfTime),
-        Stop::Failed(error) => Err(error),
-    }
-}
-
-async fn report(
-    meters: &[Meter],
-    calls: Vec<Call>,
-    end: End,
-    started: Instant,
-    stdout: String,
-) -> Run {
-    let mut time = started.elapsed();
-    if time > SHORT {
-        let mut used = Duration::ZERO;
-        for meter in meters {
-            // A container that has ended tells nothing any more; the time that has passed is then the best guess.
-            used += meter.read().await.unwrap_or_default();
-        }
-        if used > Duration::ZERO {
-            time = used;
-        }
-    }
-    Run {
-        calls,
-        end,
-        fuel: clock::fuel(time),
-        peak_memory: 0,
-        stdout,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
 
     use super::*;
+    use crate::Call;
 
     fn run(calls: &[&str], end: End) -> Run {
         Run {

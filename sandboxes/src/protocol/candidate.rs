@@ -88,17 +88,27 @@ impl Candidate {
         }
     }
 
-    /// A conversation with the harness itself, whose `outline` answers `calls`; no program is loaded.
-    pub(crate) fn outlining(calls: &[String], limits: &Limits) -> Candidate {
+    /// A conversation with the harness itself, whose `outline` answers what it is asked ([`Candidate::ask`]); no program is loaded.
+    pub(crate) fn outlining(limits: &Limits) -> Candidate {
         let program = Program {
             source: "",
             entry_point: "",
-            calls,
+            calls: &[],
             watch: None,
         };
         Candidate {
             job: job("outline", "", "", limits.value),
             ..Candidate::new(&program, limits)
+        }
+    }
+
+    /// Makes `calls` the next, at first or after all before have been answered.
+    pub(crate) fn ask(&mut self, calls: &[String]) {
+        self.calls = calls.iter().cloned().collect();
+        self.room = self.longest.saturating_mul(VALUES);
+        (self.made, self.told) = (0, 0);
+        if self.state == State::Ended {
+            self.state = State::Ready;
         }
     }
 

@@ -20,7 +20,9 @@ impl Sandbox for WasmSandbox {
     }
 
     fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError> {
-        self.calls(Candidate::outlining(calls, limits), limits)
+        let mut candidate = Candidate::outlining(limits);
+        candidate.ask(calls);
+        self.calls(candidate, limits)
     }
 
     fn run_tests(

@@ -4,6 +4,7 @@ pub(crate) mod isolation;
 pub(crate) mod judging;
 pub(crate) mod limits;
 pub(crate) mod misuse;
+pub(crate) mod reading;
 pub(crate) mod values;
 
 use sandboxes::{Call, End, Limits, Program, Run, Sandbox};
@@ -58,6 +59,9 @@ macro_rules! cases {
                 output_is_kept_up_to_its_limit
                 the_backstop_is_a_failure_of_the_sandbox_not_of_the_program
                 sleeping_takes_virtual_time_only
+            }
+            reading {
+                what_is_said_of_a_text_does_not_depend_on_what_was_read_before
             }
             isolation {
                 calls_of_one_run_share_their_instance_and_runs_share_nothing

@@ -1,5 +1,6 @@
 //! The engine's failures are never the program's, and no container is left behind.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sandboxes::docker::{DockerSandbox, Settings};
+use sandboxes::outline::{self, Text};
 use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
 
-use crate::cases::run;
+use crate::cases::{run, run_within};
 use crate::support::{docker, open, settings};
 
 const LABEL: &str = "rapid-verifier.owner";
@@ -38,9 +40,69 @@ fn an_image_that_is_not_there_is_named_with_its_remedy() {
     );
 }
 
+/// The containers with this memory limit, by which a test's own are told from those of others in this process.
+fn of_memory(memory: u64) -> Option<BTreeSet<String>> {
+    let label = format!("label={LABEL}");
+    let listed = docker(&["ps", "--all", "--quiet", "--filter", &label])?;
+    let of = |id: &&str| {
+        // One of another test may be gone by now.
+        let arguments = ["inspect", "--format", "{{.HostConfig.Memory}}", id];
+        let output = Command::new("docker").args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim() == memory.to_string()
+    };
+    Some(listed.lines().filter(of).map(str::to_owned).collect())
+}
+
+#[test]
+fn texts_are_read_in_one_container_that_no_program_gets() {
+    let limits = Limits {
+        memory: 779 << 20,
+        ..Limits::default()
+    };
+    let containers = 4;
+    let Some(sandbox) = open(&Settings {
+        memory: limits.memory,
+        containers,
+        ..settings()
+    }) else {
+        return;
+    };
+    let read = |text: &str| {
+        let text = Text {
+            header: "",
+            text,
+            loose: true,
+        };
+        outline::read(&sandbox, &[text], &limits).unwrap()
+    };
+    // All that there may be, each of them warm or kept for reading.
+    let all = || {
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            let now = of_memory(limits.memory)?;
+            if now.len() == containers {
+                return Some(now);
+            }
+            assert!(Instant::now() < patience, "there are {now:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    read("x = 1");
+    let Some(before) = all() else { return };
+    for text in ["def f(): pass", "no Python", ""].repeat(10) {
+        read(text);
+    }
+    assert_eq!(all(), Some(before.clone()));
+    // Each takes a container of its own, and the one for reading stays.
+    for _ in 0..2 * containers {
+        run_within(&sandbox, "def f(): return 1", &["[]"], &limits);
+    }
+    let stayed = all().map(|now| now.intersection(&before).count());
+    assert_eq!(stayed, Some(1));
+}
+
 #[test]
 fn a_sandbox_that_is_closed_leaves_no_container() {
-    // By this, its containers are told from those of other tests of this process.
     let memory = 777 << 20;
     let Some(sandbox) = open(&Settings {
         memory,
@@ -48,17 +110,7 @@ fn a_sandbox_that_is_closed_leaves_no_container() {
     }) else {
         return;
     };
-    let count = || {
-        let label = format!("label={LABEL}");
-        let listed = docker(&["ps", "--all", "--quiet", "--filter", &label])?;
-        let of = |id: &&str| {
-            // One of another test may be gone by now.
-            let arguments = ["inspect", "--format", "{{.HostConfig.Memory}}", id];
-            let output = Command::new("docker").args(arguments).output().unwrap();
-            String::from_utf8_lossy(&output.stdout).trim() == memory.to_string()
-        };
-        Some(listed.lines().filter(of).count())
-    };
+    let count = || Some(of_memory(memory)?.len());
     run(&sandbox, "def f(): return 1", &["[]"]);
     // The one that was used is on its way out, and another on its way in.
     let patience = Instant::now() + Duration::from_secs(60);

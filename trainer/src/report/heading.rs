@@ -6,6 +6,7 @@ use super::escape::html;
 use super::marks::mark;
 use super::run_data::RunData;
 use super::settings;
+use crate::run::record::ExtensionRecord;
 
 /// The heading of the page, with that of every run.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -56,15 +57,32 @@ fn facts(out: &mut String, run: &RunData) {
         facts.push(("completions an update", config.algorithm.n_step.to_string()));
         facts.push(("updates a phase", config.algorithm.h.to_string()));
     }
-    facts.push((
-        "updates",
-        run.steps.last().map_or(0, |step| step.step).to_string(),
-    ));
+    let updates = run.steps.last().map_or(0, |step| step.step);
+    facts.push(("updates", updates.to_string()));
+    facts.extend(longer(&run.extensions, updates).map(|longer| ("made longer", longer)));
     out.push_str("<ul class=\"facts\">");
     for (name, value) in facts {
         let _ = write!(out, "<li>{name} <b>{}</b></li>", html(&value));
     }
     out.push_str("</ul>\n");
+}
+
+/// After which updates a run was made longer, and whether it equals one of its length from the start. One that was not continued since is as long as it was.
+fn longer(extensions: &[ExtensionRecord], updates: usize) -> Option<String> {
+    let (after, equal): (Vec<String>, Vec<bool>) = extensions
+        .iter()
+        .filter(|extension| extension.updates_before < updates)
+        .map(|extension| (extension.updates_before.to_string(), extension.equal))
+        .unzip();
+    let equals = if *equal.last()? {
+        "equals"
+    } else {
+        "differs from"
+    };
+    Some(format!(
+        "after {}; {equals} a run of this length from the start",
+        after.join(" and ")
+    ))
 }
 
 /// The preset's name as a recipe writes it.

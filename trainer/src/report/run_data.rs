@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::config::Config;
 use crate::eval::Record;
 use crate::run::alarms::AlarmRecord;
-use crate::run::record::{EvalRecord, StepRecord, StepTimings};
+use crate::run::record::{EvalRecord, ExtensionRecord, StepRecord, StepTimings};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub struct RunData {
     pub timings: Vec<StepTimings>,
     /// One an evaluation during training.
     pub evals: Vec<EvalRecord>,
+    /// Each time that it was made longer.
+    pub extensions: Vec<ExtensionRecord>,
     /// What the run warned of, and what was over.
     pub alarms: Vec<AlarmRecord>,
     /// Evaluated tasks that it was also trained on, as counted when it began. Where an older version began it: all, once one of them is seen in its training samples.
@@ -114,6 +116,7 @@ impl RunData {
             eval_digest: crate::run::eval_digest(folder).ok().flatten(),
             trained_on: counted.unwrap_or_else(|| seen(&evals, first.iter().chain(&last))),
             evals,
+            extensions: lines(&folder.join("extended.jsonl"))?,
             alarms: lines(&folder.join("alarms.jsonl"))?,
             before: of(evaluations.first())?,
             after: of(evaluations.last().filter(|_| evaluations.len() > 1))?,

@@ -14,7 +14,9 @@ use super::{Comparison, RunData, write};
 use crate::algo::Metrics;
 use crate::eval::{self, Reading, Record};
 use crate::run::alarms::{Alarm, AlarmRecord, State};
-use crate::run::record::{EvalRecord, GroupCounts, SampleRecord, StepRecord, StepTimings};
+use crate::run::record::{
+    EvalRecord, ExtensionRecord, GroupCounts, SampleRecord, StepRecord, StepTimings,
+};
 use datasets::passk;
 
 /// What a model under training might write to break a page.
@@ -232,6 +234,41 @@ fn a_page_is_well_formed_asks_nothing_of_a_network_and_runs_nothing() {
         "the hostile completion is shown"
     );
     assert!(text.contains("default-src 'none'"));
+}
+
+#[test]
+fn a_run_that_was_made_longer_says_so_once_it_is_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    run_folder(root);
+    let extension = |updates_before, updates, equal| ExtensionRecord {
+        step: updates_before,
+        updates_before,
+        updates,
+        from: updates_before,
+        redrawn: false,
+        equal,
+        lr_before: Some(1e-5),
+        lr: 1e-5,
+        at: 0.0,
+        version: "0.2.0".into(),
+    };
+    let shown = |extensions: &[ExtensionRecord]| {
+        lines(&root.join("extended.jsonl"), extensions);
+        let page = write(&[RunData::read(root).unwrap()], root).unwrap();
+        fs::read_to_string(page).unwrap()
+    };
+    // The run has 10 updates.
+    let (first, second) = (extension(4, 6, true), extension(6, 10, false));
+    assert!(
+        shown(std::slice::from_ref(&first))
+            .contains("made longer <b>after 4; equals a run of this length from the start</b>")
+    );
+    assert!(
+        shown(&[first, second])
+            .contains("<b>after 4 and 6; differs from a run of this length from the start</b>")
+    );
+    assert!(!shown(&[extension(10, 20, true)]).contains("made longer"));
 }
 
 #[test]

@@ -8,41 +8,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use super::folder::{RunFolder, content, lines, whole_lines, write_aside};
 use super::journal::now;
 use super::learning_rate::learning_rate;
-use super::record::EvalRecord;
+use super::record::{EvalRecord, ExtensionRecord};
 use super::{Job, Log, TrainError, checkpoint, store};
 use crate::config::{Config, LrSchedule};
 use crate::data::Schedule;
-
-/// A line of `extended.jsonl`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct ExtensionRecord {
-    /// Updates of the newest checkpoint when the run was made longer.
-    pub(super) step: usize,
-    /// Updates in all, before.
-    pub(super) updates_before: usize,
-    /// Updates in all, from then on.
-    pub(super) updates: usize,
-    /// Updates of the checkpoint that it went on from: fewer than `step` where a phase that the old end cut short is made again.
-    pub(super) from: usize,
-    /// Whether the rest of such a phase is drawn by the weights after `from` updates instead, since no checkpoint from before it is kept.
-    pub(super) redrawn: bool,
-    /// Whether the run goes on as one that had this length from the start; not where it did not when it was made longer before.
-    pub(super) equal: bool,
-    /// Learning rate of the update `step`, as it was made; absent before the first update.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) lr_before: Option<f64>,
-    /// Learning rate of the update that it goes on with.
-    pub(super) lr: f64,
-    /// When, in seconds since 1970.
-    pub(super) at: f64,
-    /// The version of `rapid` that did it.
-    pub(super) version: String,
-}
 
 /// What it takes to make a run longer, before anything is written.
 #[derive(Debug, PartialEq)]

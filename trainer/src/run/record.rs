@@ -154,6 +154,32 @@ impl EvalRecord {
     }
 }
 
+/// A line of `extended.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExtensionRecord {
+    /// Updates of the newest checkpoint when the run was made longer.
+    pub step: usize,
+    /// Updates in all, before.
+    pub updates_before: usize,
+    /// Updates in all, from then on.
+    pub updates: usize,
+    /// Updates of the checkpoint that it went on from: fewer than `step` where a phase that the old end cut short is made again.
+    pub from: usize,
+    /// Whether the rest of such a phase is drawn by the weights after `from` updates instead, since no checkpoint from before it is kept.
+    pub redrawn: bool,
+    /// Whether the run goes on as one that had this length from the start; not where it did not when it was made longer before.
+    pub equal: bool,
+    /// Learning rate of the update `step`, as it was made; absent before the first update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lr_before: Option<f64>,
+    /// Learning rate of the update that it goes on with.
+    pub lr: f64,
+    /// When, in seconds since 1970.
+    pub at: f64,
+    /// The version of `rapid` that did it.
+    pub version: String,
+}
+
 /// A line of `samples/phase-N.jsonl` and `samples/eval-N.jsonl`: a completion for a person to read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SampleRecord {

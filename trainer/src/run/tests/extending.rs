@@ -1,7 +1,7 @@
 //! A run that is made longer, beside one that had its length from the start.
 
 use super::*;
-use crate::run::extend::ExtensionRecord;
+use crate::run::record::ExtensionRecord;
 
 /// The configuration of the run in a folder, as `--resume --set` makes it.
 fn set(root: &Path, sets: &[&str]) -> Result<Config, TrainError> {

@@ -1,0 +1,122 @@
+//! Containers that read texts. Nothing of a text runs in one, so it is kept for the next texts, where a program's is removed after its run.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::clock::overrun;
+use super::conversation::{converse, end, prepare, report};
+use super::guest::Guest;
+use super::pool::Pool;
+use crate::protocol::Candidate;
+use crate::{End, Limits, Run, SandboxError};
+
+/// Time of reading after which a reader is let go, so that nothing adds up in it.
+const WEAR: Duration = Duration::from_secs(5);
+/// Containers for each reader that is kept: the others are for programs.
+const SHARE: usize = 4;
+
+/// Readers that are kept.
+pub(super) struct Readers {
+    pool: Arc<Pool>,
+    kept: Mutex<Vec<Reader>>,
+    /// How many.
+    most: usize,
+}
+
+/// A guest that reads one text after another.
+struct Reader {
+    guest: Guest,
+    candidate: Candidate,
+    limits: Limits,
+    /// What it last asked, and is not answered yet.
+    request: &'static [u8],
+    /// How long it has read in all.
+    worn: Duration,
+}
+
+impl Readers {
+    /// Readers out of `pool`, of which there are `containers` at a time.
+    pub(super) fn new(pool: &Arc<Pool>, containers: usize) -> Readers {
+        Readers {
+            pool: Arc::clone(pool),
+            kept: Mutex::default(),
+            most: containers / SHARE,
+        }
+    }
+
+    /// Lets all that are kept go.
+    pub(super) fn close(&self) {
+        self.kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// What the harness's `outline` says of `texts`.
+    ///
+    /// # Errors
+    /// [`SandboxError::Transient`] where the engine fails.
+    pub(super) async fn read(&self, texts: &[String], limits: Limits) -> Result<Run, SandboxError> {
+        if let Some(mut reader) = self.take(limits)
+            && let Ok(run) = reader.read(texts).await
+            // Where it broke off, what it had read before may be the reason.
+            && matches!(run.end, End::Completed | End::OutOfTime)
+        {
+            self.keep(reader, &run);
+            return Ok(run);
+        }
+        let [guest] = self.pool.take().await?;
+        let mut reader = Reader::new(guest, limits).await?;
+        let run = reader.read(texts).await?;
+        self.keep(reader, &run);
+        Ok(run)
+    }
+
+    /// One that is kept, with these limits.
+    fn take(&self, limits: Limits) -> Option<Reader> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().position(|reader| reader.limits == limits)?;
+        let mut reader = kept.swap_remove(at);
+        reader.guest.stands().then_some(reader)
+    }
+
+    fn keep(&self, reader: Reader, run: &Run) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if run.end != End::Completed || reader.worn > WEAR || self.most == 0 {
+            return;
+        }
+        if kept.len() == self.most {
+            // The oldest may have limits that nobody asks for any more.
+            kept.remove(0);
+        }
+        kept.push(reader);
+    }
+}
+
+impl Reader {
+    async fn new(mut guest: Guest, limits: Limits) -> Result<Reader, SandboxError> {
+        prepare(&mut guest, &limits).await?;
+        Ok(Reader {
+            guest,
+            candidate: Candidate::outlining(&limits),
+            limits,
+            request: b"J",
+            worn: Duration::ZERO,
+        })
+    }
+
+    async fn read(&mut self, texts: &[String]) -> Result<Run, SandboxError> {
+        self.candidate.ask(texts);
+        let started = Instant::now();
+        let meters = [self.guest.meter(self.worn)];
+        let outcome = tokio::select! {
+            outcome = converse(&mut self.guest, &mut self.candidate, self.request) => outcome,
+            stop = overrun(&meters, self.limits) => Err(stop),
+        };
+        let end = end(&self.candidate, outcome)?;
+        let calls = self.candidate.take_results();
+        self.request = b"N";
+        self.worn += started.elapsed();
+        Ok(report(&meters, calls, end, started, String::new()).await)
+    }
+}

@@ -1,0 +1,48 @@
+//! Texts are read and not run, and none decides what is said of another.
+
+use sandboxes::outline::{Outline, Text, read};
+use sandboxes::{Limits, Sandbox};
+
+/// What is said of each text, which is read after those before it.
+fn said(sandbox: &dyn Sandbox, texts: &[String]) -> Vec<Outline> {
+    let one = |text: &String| {
+        let text = Text {
+            header: "",
+            text,
+            loose: true,
+        };
+        read(sandbox, &[text], &Limits::default())
+            .unwrap()
+            .remove(0)
+    };
+    texts.iter().map(one).collect()
+}
+
+pub(crate) fn what_is_said_of_a_text_does_not_depend_on_what_was_read_before(
+    sandbox: &dyn Sandbox,
+) {
+    let mut texts = [
+        "def f():\n    return g(1)\n",
+        "Here it is:\ndef f(x): return x\nThat is all.",
+        "raise SystemExit\nwhile True: pass\n",
+        "import os; os._exit(0)\n",
+        "# -*- coding: nothing-of-the-kind -*-\nx = 'é\u{1f600}'\n",
+        "",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    texts.extend([
+        "[".repeat(5_000),
+        format!("x = {}1\n", "-".repeat(100_000)),
+        format!("x = 1{}\n", "+1".repeat(50_000)),
+        "def f():\n    pass\n".repeat(500),
+    ]);
+    let forwards = said(sandbox, &texts);
+    texts.reverse();
+    let mut backwards = said(sandbox, &texts);
+    backwards.reverse();
+    assert_eq!(forwards, backwards);
+    assert!(
+        matches!(&forwards[0], Outline::Read { pieces, fault: None } if pieces[0].defines == ["f"] && pieces[0].uses == ["g"])
+    );
+}
