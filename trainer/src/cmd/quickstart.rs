@@ -164,21 +164,23 @@ fn outcome(folder: &Path, page: &Path) -> anyhow::Result<String> {
     let run = RunData::read(folder)?;
     let comparison = Comparison::of(&run).unwrap_or_default();
     let updates = run.steps.last().map_or(0, |step| step.step);
-    Ok(told(&comparison, updates, folder, page))
+    let seed = run.config.map_or(0, |config| config.run.seed);
+    Ok(told(&comparison, updates, seed, folder, page))
 }
 
-fn told(comparison: &Comparison, updates: usize, folder: &Path, page: &Path) -> String {
+fn told(comparison: &Comparison, updates: usize, seed: u64, folder: &Path, page: &Path) -> String {
     format!(
         "\n{}, {} of each, before and after {}:\n\n{}\nThe report is {}\n\nNext:\n\
          \x20 rapid generate --model {last} --prompts prompts.jsonl --out completions.jsonl\n\
-         \x20 rapid quickstart --seed 1                          another run, to see how much is luck\n\
+         \x20 rapid quickstart --seed {another:<26} another run, to see how much is luck\n\
          \x20 rapid train --help                                 your own model, tasks and recipe\n",
         count(comparison.tasks, "held-out task"),
         count(comparison.samples, "sample"),
         count(updates, "update"),
         comparison.text(),
         page.display(),
-        last = folder.join("checkpoints").join("last").display()
+        last = folder.join("checkpoints").join("last").display(),
+        another = seed.wrapping_add(1)
     )
 }
 
@@ -226,6 +228,7 @@ mod tests {
         insta::assert_snapshot!(told(
             &comparison,
             10,
+            0,
             Path::new("runs/quickstart"),
             Path::new("runs/quickstart/report.html")
         ));
