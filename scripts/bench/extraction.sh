@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains on starter-code twice for each seed, once with each rule by which the verifier finds the program in a completion, and prints the paired difference of
-# Pass@1 on the held-out tasks and on those trained on, each with its interval. Both are evaluated by the new rule. Not part of test.sh: a run takes about 6
+# Pass@1 on the held-out tasks and on those trained on, each with its interval. Both are evaluated by the new rule. Not part of test.sh: a run takes about 5
 # minutes on two cores.
 #   bash scripts/bench/extraction.sh OUT-DIR [SEED...]
 set -euo pipefail
@@ -9,7 +9,7 @@ out=$(realpath -m "$1"); shift
 [ $# -gt 0 ] || set -- 0 1 2
 cd "$(dirname "$0")/../.."
 bin=${CARGO_TARGET_DIR:-target}/release
-updates=${UPDATES:-6}
+updates=${UPDATES:-10}
 mkdir -p "$out"
 
 verifier=
@@ -30,7 +30,7 @@ for rule in last-block program; do
     run=$out/$rule-$seed
     [ -d "$run/checkpoints/step-$updates" ] || "$bin/rapid" train --recipe smollm2-mbppplus --verifier "$url" --out "$run" \
       --set verifier.code_extraction="$rule" --set data.dataset=starter-code --set run.seed="$seed" --set run.updates="$updates" --set run.checkpoint_every="$updates" \
-      --set algorithm.n_step=16 --set sampling.max_tokens=96 --set eval.every=0 --set eval.samples=1 --set eval.limit=1 --set eval.k='[1]'
+      --set algorithm.n_step=64 --set algorithm.group_size=8 --set optimiser.lr=1e-5 --set sampling.max_tokens=96 --set eval.every=0 --set eval.samples=1 --set eval.limit=1 --set eval.k='[1]'
   done
 done
 start program

@@ -190,6 +190,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
@@ -250,12 +251,14 @@ mod tests {
         let mut child = std::process::Command::new("flock")
             .arg("--no-fork")
             .arg(&path)
-            .args(["sleep", "600"])
+            .args(["sh", "-c", "echo locked; exec sleep 600"])
+            .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        while shelf.claim(&key).is_some() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut said = [0; 7];
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut said).unwrap();
+        assert!(shelf.claim(&key).is_none());
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(shelf.claim(&key).is_some());
