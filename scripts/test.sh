@@ -19,6 +19,13 @@ if ! command -v g++ >/dev/null; then
   exit 1
 fi
 
+for program in git curl; do
+  if ! command -v "$program" >/dev/null; then
+    echo "error: no $program, with which tests look at the documents. On Debian or Ubuntu run: sudo apt-get install $program" >&2
+    exit 1
+  fi
+done
+
 step() {
   printf '\n== %s (after %d s)\n' "$1" "$SECONDS"
 }
@@ -51,6 +58,7 @@ install() {
 
 # The whole of each data set where it is at hand, else a dozen records (RAPID_TEST_DATA, datasets/excerpts).
 if [ "${1:-}" = --data ]; then
+  cargo build --release --locked --workspace
   step "tests that read data sets"
   cargo test --release --locked --workspace --test real_data --test math_data --test minif2f --test determinism
   cargo test --release --locked --workspace --test end_to_end -- trains_with_real_rewards
@@ -71,7 +79,7 @@ else
   skip "formatting: rustfmt is not installed (rustup component add rustfmt)"
 fi
 if command -v shellcheck >/dev/null; then
-  shellcheck --external-sources scripts/*.sh sandboxes/docker/*.sh .ci/run
+  shellcheck --external-sources scripts/*.sh scripts/bench/*.sh sandboxes/docker/*.sh .ci/run
 else
   skip "the scripts' own lint: shellcheck is not installed (apt-get install shellcheck)"
 fi

@@ -69,6 +69,9 @@ fn solutions_are_run_ahead_once_and_a_run_that_was_killed_is_continued() {
     let mut killed = prepare(folder).spawn().unwrap();
     // The quick ones are there, and one more: the grader tries itself with a task of its own.
     while files(folder).0 < TASKS {
+        if let Some(status) = killed.try_wait().unwrap() {
+            panic!("it ended before it was killed: {status}");
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
     killed.kill().unwrap();

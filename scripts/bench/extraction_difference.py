@@ -18,10 +18,11 @@ def shares(rule, seed, split):
 
 
 for split in ("eval", "train"):
+    rates = {(rule, seed): shares(rule, seed, split) for rule in ("last-block", "program") for seed in seeds}
+    both = sorted(set.intersection(*[set(of_run) for of_run in rates.values()]))
     differences = []
     for seed in seeds:
-        old, new = shares("last-block", seed, split), shares("program", seed, split)
-        both = sorted(old.keys() & new.keys())
+        old, new = rates["last-block", seed], rates["program", seed]
         differences.append([new[name] - old[name] for name in both])
         before, after = [100 * sum([rule[name] for name in both]) / len(both) for rule in (old, new)]
         print(f"{split}, seed {seed}: last-block {before:.1f}%, program {after:.1f}%, {len(both)} tasks")
@@ -29,8 +30,10 @@ for split in ("eval", "train"):
     draw = random.Random(0)
     means = []
     for _ in range(10_000):
-        picked = [draw.choice(differences) for _ in differences]
-        means.append(sum(draw.choice(row) for row in picked for _ in row) / sum(map(len, picked)))
+        # Every seed has the same tasks, so they are drawn together.
+        tasks = [draw.randrange(len(differences[0])) for _ in differences[0]]
+        seeds_drawn = [draw.choice(differences) for _ in differences]
+        means.append(sum(row[task] for row in seeds_drawn for task in tasks) / (len(seeds_drawn) * len(tasks)))
     means.sort()
     mean = sum(map(sum, differences)) / sum(map(len, differences))
     print(f"{split}: program - last-block: {100 * mean:+.1f} points, 95% interval {100 * means[250]:+.1f} to {100 * means[9749]:+.1f}")

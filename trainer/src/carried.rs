@@ -121,7 +121,10 @@ impl Card {
                 step: 0,
             },
             template: Text {
-                name: named(&config.data.template).to_owned(),
+                name: match config.data.template.as_str() {
+                    "auto" => format!("{}'s own", name_of(&config.data.dataset)),
+                    template => named(template).to_owned(),
+                },
                 text: template.text().to_owned(),
                 kind: template.kind.clone(),
             },

@@ -106,13 +106,13 @@ impl PromptArgs {
 /// What is left out of the distribution that is sampled from.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct TruncationArgs {
-    /// Keep the likeliest tokens whose probabilities first reach this [default: 1, which keeps all]
+    /// Keep the likeliest tokens whose probabilities first reach this [default: in `rapid eval` the checkpoint's, else 1, which keeps all]
     #[arg(long, value_name = "P", value_parser = probability, allow_negative_numbers = true)]
     pub(crate) top_p: Option<f32>,
-    /// Keep the N likeliest tokens; 0 keeps all [default: 0]
+    /// Keep the N likeliest tokens; 0 keeps all [default: in `rapid eval` the checkpoint's, else 0]
     #[arg(long, value_name = "N")]
     pub(crate) top_k: Option<usize>,
-    /// Keep tokens at least P times as likely as the likeliest; 0 keeps all [default: 0]
+    /// Keep tokens at least P times as likely as the likeliest; 0 keeps all [default: in `rapid eval` the checkpoint's, else 0]
     #[arg(long, value_name = "P", value_parser = share, allow_negative_numbers = true)]
     pub(crate) min_p: Option<f32>,
 }

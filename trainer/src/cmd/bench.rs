@@ -224,11 +224,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     options.check()?;
     let engine_options = options.engine_options()?;
     let planned_bytes = options.planned(&args.what, &engine_options)?;
-    // Before the model takes its memory and its threads.
-    let limits = limits::measure(&options.device)?;
     let engine = options.open(engine_options)?;
     let mut figures = measure(&engine, options)?;
     figures.peak_bytes = peak();
+    // Without the model's threads, and after its memory was counted.
+    drop(engine);
+    let limits = limits::measure(&options.device)?;
     figures.planned_bytes = planned_bytes;
     figures.limit_gflop_per_s = limits.gflop_per_s;
     figures.limit_by = limits.by;

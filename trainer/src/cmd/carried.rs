@@ -51,7 +51,7 @@ impl Settings {
             let reason = error.to_string();
             let reason = reason.trim_start_matches("`data.template`: ");
             say(&format!(
-                "{} is not gone by, since it is for other tasks: {reason}",
+                "{} is ignored, since it is for other tasks: {reason}",
                 carried.source.display()
             ));
             self.carried = None;

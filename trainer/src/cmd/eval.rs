@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
 use datasets::passk::{Estimate, Interval, no_interval, percent};
 use datasets::{Dataset, Task};
@@ -70,6 +70,9 @@ pub(crate) struct Args {
     /// Where the samples go, one a line, with prompt, completion and verdict
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Take the verdicts as they are, of a verifier with other policies than the checkpoint's run was judged by
+    #[arg(long)]
+    any_verifier: bool,
     /// A folder of data sets, as DIR/gsm8k/eval.jsonl
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -133,8 +136,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut asking = carried.asking(&args.prompt, &args.dataset, tasks)?;
     let settings = settings::resolve(args, k, &mut carried, &asking);
     carried.tell();
-    let rewards = RewardClient::new(&carried.verifier(args.verifier.settings())?)?;
-    let out = args.out.as_deref().map(create).transpose()?;
+    let mut verifier = args.verifier.settings();
+    if !args.any_verifier {
+        verifier = carried.verifier(verifier)?;
+    }
+    let rewards = RewardClient::new(&verifier)?;
+    // Whether it can be written is better known before all the work.
+    args.out.as_deref().map(create).transpose()?;
     let mut under_way = args.out.as_deref().map(UnderWay::open).transpose()?;
     if let Some(day) = under_way.as_ref().and_then(UnderWay::day) {
         // What was drawn yesterday was drawn of yesterday's prompts.
@@ -142,28 +150,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let evaluation = super::block_on(async {
         let started = rewards.start(&args.dataset, &dataset).await;
-        match (started, carried.source()) {
-            (
-                Err(error @ (RewardError::Policy { .. } | RewardError::Unsaid { .. })),
-                Some(source),
-            ) => {
-                return Err(anyhow::Error::new(error).context(format!(
-                    "{} names what the verdicts were that the model was trained on",
-                    source.display()
-                )));
-            }
-            (started, _) => started?,
-        };
-        let engine: Arc<dyn Policy> = Arc::new(tokio::task::block_in_place(|| {
-            open_model(&args.model, &args.device)
-        })?);
+        started.map_err(|error| unlike_training(error, carried.source()))?;
+        let engine = tokio::task::block_in_place(|| open_model(&args.model, &args.device))?;
+        let device = engine.info().device.clone();
+        let engine: Arc<dyn Policy> = Arc::new(engine);
         let mut tasks = args.split.tasks(dataset);
         tasks.truncate(limit);
         let prompts = tokio::task::block_in_place(|| asked(&asking, engine.as_ref(), tasks))?;
         let mut kept = match &mut under_way {
             Some(under_way) => {
                 let origin = tokio::task::block_in_place(|| {
-                    settings::origin(&model, &prompts, &settings, &args.device.dtype)
+                    settings::origin(&model, &prompts, &settings, &args.device.dtype, &device)
                 })?;
                 let kept = under_way.take_up(&origin, asking.day())?;
                 if under_way.drawn() > 0 {
@@ -207,8 +204,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             return Err(error);
         }
     };
-    if let (Some(file), Some(path)) = (out, &args.out) {
-        write_samples(file, &evaluation)
+    if let Some(path) = &args.out {
+        write_samples(create(path)?, &evaluation)
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     let judged = judged(&evaluation);
@@ -222,6 +219,32 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         say(&format!("warning: {hint}"));
     }
     judged
+}
+
+/// Of a verifier whose policies differ from those that the checkpoint carries: what can be done here, where no recipe is at hand.
+fn unlike_training(error: RewardError, source: Option<&Path>) -> anyhow::Error {
+    let (
+        RewardError::Policy {
+            url, key, expected, ..
+        }
+        | RewardError::Unsaid {
+            url, key, expected, ..
+        },
+        Some(source),
+    ) = (&error, source)
+    else {
+        return error.into();
+    };
+    let found = match &error {
+        RewardError::Policy { found, .. } => format!("has `{found}`"),
+        _ => "does not say".to_owned(),
+    };
+    anyhow!(
+        "{} asks for verdicts like those of the training, with verifier.{key} = `{expected}`, and the verifier at {url} {found}; start it with \
+         `rapid-verifier serve --{} {expected}`, or take its verdicts as they are with --any-verifier",
+        source.display(),
+        key.replace('_', "-")
+    )
 }
 
 /// Says what an evaluation that ends early leaves, where the completions are its own.

@@ -107,18 +107,22 @@ impl UnderWay {
             path: note.clone(),
             source,
         };
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&note)
-            .map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(UnderWayError::Locked(out.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(io(source)),
-        }
+        let mut file = loop {
+            let file = File::options()
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .write(true)
+                .open(&note)
+                .map_err(io)?;
+            match file.try_lock() {
+                // Whoever had it may have removed it since it was opened here.
+                Ok(()) if is_at(&file, &note) => break file,
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(UnderWayError::Locked(out.to_owned())),
+                Err(TryLockError::Error(source)) => return Err(io(source)),
+            }
+        };
         let mut text = String::new();
         let read = file.read_to_string(&mut text).map_err(io);
         // Without completions the note says nothing that matters, whatever a process left of it that was killed.
@@ -210,6 +214,21 @@ impl UnderWay {
             let _ = std::fs::remove_file(&self.drawn);
             let _ = std::fs::remove_file(&self.note);
         }
+    }
+}
+
+/// Whether a file that is open is the one of that name. Elsewhere than on Unix, a file that is open cannot be removed.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let place = |status: std::fs::Metadata| (status.dev(), status.ino());
+        file.metadata().ok().map(place) == std::fs::metadata(path).ok().map(place)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, path);
+        true
     }
 }
 

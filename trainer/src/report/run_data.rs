@@ -36,6 +36,8 @@ pub struct RunData {
     pub trained_on: usize,
     /// Of the evaluated tasks' content; `None` where an older version began the run.
     pub eval_digest: Option<String>,
+    /// The verifier's graders that judged last, with their versions and policies; empty where an older version began the run.
+    pub graders: Vec<String>,
     /// Samples of the evaluation's tasks at the first evaluation; empty where there was none.
     pub before: Vec<Record>,
     /// Samples of the same tasks at the last evaluation; empty where there was no second one.
@@ -114,6 +116,7 @@ impl RunData {
             steps: lines(&folder.join("metrics.jsonl"))?,
             timings: lines(&folder.join("timings.jsonl"))?,
             eval_digest: crate::run::eval_digest(folder).ok().flatten(),
+            graders: crate::run::graders(folder).unwrap_or_default(),
             trained_on: counted.unwrap_or_else(|| seen(&evals, first.iter().chain(&last))),
             evals,
             extensions: lines(&folder.join("extended.jsonl"))?,

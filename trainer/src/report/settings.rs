@@ -15,6 +15,9 @@ const ASKING: &[&str] = &[
     "eval.top_k",
     "eval.min_p",
     "eval.max_tokens",
+    "verifier.math_policy",
+    "verifier.math_extraction",
+    "verifier.code_extraction",
 ];
 
 /// A key with its value in each run, as TOML writes it; `None` where a run does not set it.
@@ -53,6 +56,9 @@ pub(super) fn asked_otherwise(a: &RunData, b: &RunData) -> Vec<String> {
         .collect();
     if limit(a) != limit(b) {
         keys.push("eval.max_tokens".to_owned());
+    }
+    if a.graders != b.graders && !a.graders.is_empty() && !b.graders.is_empty() {
+        keys.push("the verifier's graders".to_owned());
     }
     keys
 }

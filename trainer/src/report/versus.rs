@@ -196,7 +196,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
                 if !versus.asked_otherwise.is_empty() {
                     let _ = write!(
                         out,
-                        "<li class=\"warning\">{} and {} were evaluated otherwise ({}), so the difference is not of training alone.</li>",
+                        "<li class=\"warning\">{} and {} were evaluated with different settings ({}), so the difference is not of training alone.</li>",
                         letter(0),
                         letter(*other),
                         html(&versus.asked_otherwise.join(", "))

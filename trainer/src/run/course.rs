@@ -208,7 +208,7 @@ impl Run {
             tokio::task::block_in_place(|| update::update(policy.as_ref(), recipe, groups, place))?;
         let Some((record, report)) = outcome else {
             self.job.journal.progress.say(&format!(
-                "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are drawn anew",
+                "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are drawn again",
                 phase.index + 1
             ));
             return Ok(false);
@@ -318,10 +318,10 @@ fn made_anew(step: usize, logged: usize) -> Option<String> {
     match logged.checked_sub(step)? {
         0 => None,
         1 => Some(format!(
-            "update {logged} is made anew: no checkpoint has it"
+            "update {logged} is made again: no checkpoint has it"
         )),
         _ => Some(format!(
-            "updates {} to {logged} are made anew: no checkpoint has them",
+            "updates {} to {logged} are made again: no checkpoint has them",
             step + 1
         )),
     }
@@ -343,8 +343,11 @@ mod tests {
     fn updates_that_no_checkpoint_has_are_named() {
         assert_eq!(made_anew(4, 4), None);
         let said = made_anew(4, 5).unwrap();
-        assert_eq!(said, "update 5 is made anew: no checkpoint has it");
+        assert_eq!(said, "update 5 is made again: no checkpoint has it");
         let said = made_anew(0, 3).unwrap();
-        assert_eq!(said, "updates 1 to 3 are made anew: no checkpoint has them");
+        assert_eq!(
+            said,
+            "updates 1 to 3 are made again: no checkpoint has them"
+        );
     }
 }

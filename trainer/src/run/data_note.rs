@@ -114,6 +114,16 @@ pub fn eval_digest(run: &Path) -> Result<Option<String>, TrainError> {
     Ok(note.and_then(|note| note.eval_digest))
 }
 
+/// The verifier's graders that judged a run last, in words; none where it did not describe them.
+///
+/// # Errors
+/// As [`data_dir_of`].
+pub fn graders(run: &Path) -> Result<Vec<String>, TrainError> {
+    let graders = read(&run.join(NAME))?.map_or_else(Vec::new, |note| note.graders);
+    let words = |grader: Grader| format!("{} {}", grader.name, grader.told());
+    Ok(graders.into_iter().map(words).collect())
+}
+
 /// Whether a file is such a note.
 pub(super) fn is_note(path: &Path) -> bool {
     path.ends_with(NAME) && matches!(read(path), Ok(Some(_)))

@@ -21,6 +21,8 @@ use crate::data::Schedule;
 pub(super) struct Extension {
     pub(super) record: ExtensionRecord,
     schedule: LrSchedule,
+    /// Whether the longer run evaluates after `step` updates too.
+    evaluates: bool,
     /// Learning rate that a run of the new length has in the update `step`.
     lr_from_the_start: f64,
     /// Prompts that the last update has now, and those that it had, where it was cut short and is not made again.
@@ -96,6 +98,7 @@ impl Extension {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             schedule: job.config.optimiser.schedule,
+            evaluates: job.config.eval.every > 0 && newest.is_multiple_of(job.config.eval.every),
             lr_from_the_start: rate(newest.max(1), &after),
             short: (from == before.updates() && had < has).then_some((has, had)),
         }))
@@ -117,9 +120,11 @@ impl Extension {
             let evals: Vec<EvalRecord> = folder.read(Log::Eval)?;
             let last = evals.iter().find(|eval| eval.step == step);
             checkpoint::step_back(folder, from, (step == updates_before).then_some(last))?;
-        } else {
-            // An evaluation at the old end that was broken off may not be due any more.
-            let _ = std::fs::remove_file(folder.eval_drawn(step));
+            // What is drawn there from now on is of other weights.
+            store::forget_evaluations(folder, from);
+        } else if !self.evaluates {
+            // An evaluation at the old end that was broken off is not due any more.
+            store::forget_evaluations(folder, step.saturating_sub(1));
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ use crate::stop::Stop;
 
 pub use checkpoint::folder_of as checkpoint_folder;
 use course::Run;
-pub use data_note::{data_dir_of, eval_digest, tasks_digest, trained_on};
+pub use data_note::{data_dir_of, eval_digest, graders, tasks_digest, trained_on};
 pub use error::TrainError;
 pub use folder::{Log, RunFolder, read_log};
 pub use journal::Journal;

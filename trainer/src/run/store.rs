@@ -150,12 +150,20 @@ pub(super) fn prune(run: &RunFolder, schedule: &Schedule, kept: &[usize], first:
 /// weights, where the verifier judges otherwise than before.
 pub(super) fn forget_later(run: &RunFolder, phase: &Phase, from: usize) {
     let phases = [".json", DRAWN].map(|suffix| numbered(&run.rollouts(), "phase-", suffix));
-    let phases = phases.into_iter().flatten();
-    let evaluations = numbered(&run.rollouts(), "eval-", DRAWN).into_iter();
-    let later = (phases.filter(|(number, _)| *number > phase.index))
-        .chain(evaluations.filter(|(step, _)| *step > phase.first_update + from));
-    for (_, path) in later {
-        let _ = std::fs::remove_file(path);
+    for (number, path) in phases.into_iter().flatten() {
+        if number > phase.index {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    forget_evaluations(run, phase.first_update + from);
+}
+
+/// Removes the completions of evaluations under way after more than `step` updates.
+pub(super) fn forget_evaluations(run: &RunFolder, step: usize) {
+    for (after, path) in numbered(&run.rollouts(), "eval-", DRAWN) {
+        if after > step {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

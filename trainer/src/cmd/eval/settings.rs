@@ -79,6 +79,7 @@ pub(super) fn origin(
     prompts: &[Arc<Prompt>],
     settings: &Settings,
     dtype: &str,
+    device: &str,
 ) -> anyhow::Result<Origin> {
     let mut hasher = blake3::Hasher::new();
     for prompt in prompts {
@@ -104,6 +105,8 @@ pub(super) fn origin(
         ("--max-tokens", json!(max_tokens)),
         ("--stop", json!(stop_strings)),
         ("--dtype", json!(dtype)),
+        ("--device", json!(device)),
+        ("of rapid", json!(env!("CARGO_PKG_VERSION"))),
     ];
     Ok(Origin {
         model: model_digest(model)?,

@@ -158,7 +158,9 @@ fn what_was_asked_otherwise_is_said_beside_the_difference() {
         (&["eval.temperature=0.5"], 0..24, 6),
         (&["sampling.max_tokens=32"], 0..24, 2),
     ]);
-    assert!(page.contains("A and B were evaluated otherwise (eval.temperature, eval.max_tokens)"));
+    assert!(page.contains(
+        "A and B were evaluated with different settings (eval.temperature, eval.max_tokens)"
+    ));
 }
 
 #[test]

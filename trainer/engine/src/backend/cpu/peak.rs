@@ -14,10 +14,11 @@ const ROUNDS: usize = 7;
 /// Chains of multiply-adds side by side: more than latency times units on any processor, fewer than registers.
 #[cfg(target_arch = "x86_64")]
 const CHAINS: usize = 12;
-/// Turns of a round's loop, some tens of milliseconds.
-const TURNS: usize = 4_000_000;
-/// Bytes that a thread copies at a time: more than its share of any cache.
-const COPIED: usize = 128 << 20;
+/// Turns of a round's loop, which takes ten milliseconds at least.
+const TURNS: usize = 8_000_000;
+/// Bytes that all threads together copy in a round: more than any cache holds. Each has at least, and at most, so many of them.
+const COPIED: usize = 512 << 20;
+const PIECES: (usize, usize) = (4 << 20, 128 << 20);
 
 /// The fastest multiply-add instruction for a kind of number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +47,7 @@ pub fn arithmetic(dtype: Dtype, threads: usize) -> Peak {
     };
     for way in ways(dtype) {
         // SAFETY: `ways` lists what this processor has.
-        let seconds = least(threads, || unsafe { (way.turn)(TURNS) });
+        let seconds = least(vec![(); threads], |()| unsafe { (way.turn)(TURNS) });
         let gflop_per_s = threads as f64 * way.flop_per_turn * TURNS as f64 / seconds / 1e9;
         if gflop_per_s > best.gflop_per_s {
             best = Peak {
@@ -61,44 +62,39 @@ pub fn arithmetic(dtype: Dtype, threads: usize) -> Peak {
 /// GB/s, read and written together, of copies on `threads` threads between memory that no cache holds.
 #[must_use]
 pub fn copies(threads: usize) -> f64 {
-    let mut pieces: Vec<(Vec<u8>, Vec<u8>)> = (0..threads)
-        .map(|_| (vec![1; COPIED], vec![2; COPIED]))
-        .collect();
-    let mut best = f64::INFINITY;
-    for _ in 0..ROUNDS {
-        let barrier = Barrier::new(threads + 1);
-        let began = std::thread::scope(|scope| {
-            for (from, to) in &mut pieces {
-                scope.spawn(|| {
-                    barrier.wait();
-                    to.copy_from_slice(black_box(from));
-                    black_box(to);
-                });
-            }
-            barrier.wait();
-            Instant::now()
-        });
-        best = best.min(began.elapsed().as_secs_f64());
-    }
-    (2 * threads * COPIED) as f64 / best / 1e9
+    let piece = (COPIED / threads.max(1)).clamp(PIECES.0, PIECES.1);
+    let pieces = vec![(vec![1_u8; piece], vec![2_u8; piece]); threads];
+    let seconds = least(pieces, |(from, to)| {
+        to.copy_from_slice(black_box(from));
+        black_box(to);
+    });
+    (2 * threads * piece) as f64 / seconds / 1e9
 }
 
-/// The least time in which all threads have done `work` once.
-fn least(threads: usize, work: impl Fn() + Sync) -> f64 {
+/// The least time from the first thread's start to the last one's end in which each, with what is its own, has done `work` once.
+fn least<T: Send>(mut own: Vec<T>, work: impl Fn(&mut T) + Sync) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
-        let barrier = Barrier::new(threads + 1);
-        let began = std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    barrier.wait();
-                    work();
-                });
-            }
+        let barrier = Barrier::new(own.len());
+        let timed = |own| {
             barrier.wait();
-            Instant::now()
+            let began = Instant::now();
+            work(own);
+            (began, Instant::now())
+        };
+        let (began, ended): (Vec<Instant>, Vec<Instant>) = std::thread::scope(|scope| {
+            let threads: Vec<_> = own
+                .iter_mut()
+                .map(|own| scope.spawn(|| timed(own)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined
+                .map(|times| times.expect("arithmetic and copies do not panic"))
+                .unzip()
         });
-        best = best.min(began.elapsed().as_secs_f64());
+        if let (Some(first), Some(last)) = (began.iter().min(), ended.iter().max()) {
+            best = best.min((*last - *first).as_secs_f64());
+        }
     }
     best
 }
