@@ -2,7 +2,7 @@
 # Every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with what was skipped, and why.
 # Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, data sets (25 MB), tokenizers and a 90 MB compiler of CUDA kernels into the cache folder
 # ($RAPID_HOME) the first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
-# Run as root on Debian or Ubuntu, it changes the system: it installs shellcheck, bubblewrap, docker.io, iptables, debootstrap and npm where they are missing, and
+# Run as root on Debian or Ubuntu, it changes the system: it installs shellcheck, bubblewrap, curl, git, docker.io, iptables, debootstrap and npm where they are missing, and
 # where no Docker engine answers it starts dockerd and leaves it running. As any other user it installs no packages and skips what it lacks.
 # With --data, it runs only the tests that read data sets.
 # With --lean, it runs the tests of Lean proofs alone, but all of them, which takes about an hour, and writes sandboxes/lean/RESULTS.md.
@@ -18,13 +18,6 @@ if ! command -v g++ >/dev/null; then
   echo "error: no C++ compiler (g++), by which the CUDA kernels are tested without a GPU. On Debian or Ubuntu run: sudo apt-get install g++" >&2
   exit 1
 fi
-
-for program in git curl; do
-  if ! command -v "$program" >/dev/null; then
-    echo "error: no $program, with which tests look at the documents. On Debian or Ubuntu run: sudo apt-get install $program" >&2
-    exit 1
-  fi
-done
 
 step() {
   printf '\n== %s (after %d s)\n' "$1" "$SECONDS"
@@ -68,9 +61,15 @@ fi
 step "packages"
 mkdir -p "$target"
 if command -v apt-get >/dev/null; then
-  # The linter of the scripts, and the jail of Lean's proofs.
-  install shellcheck bubblewrap
+  # The linter of the scripts, the jail of Lean's proofs, and what runs the documents' commands.
+  install shellcheck bubblewrap curl git
 fi
+for program in curl git; do
+  if ! command -v "$program" >/dev/null; then
+    echo "error: no $program, with which tests run the documents' commands. On Debian or Ubuntu run: sudo apt-get install $program" >&2
+    exit 1
+  fi
+done
 
 step "formatting"
 if component fmt rustfmt; then

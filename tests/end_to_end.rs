@@ -260,6 +260,29 @@ fn a_checkpoint_is_evaluated_as_its_run_asked_and_an_evaluation_that_was_killed_
         .sum();
     assert_eq!(counted, 64, "{verdicts}");
 
+    let lenient = Verifier::start(&[
+        "--set",
+        "code.sandbox=none",
+        "--require",
+        "math",
+        "--math-policy",
+        "lenient",
+    ]);
+    let elsewhere = |more: &[&str]| {
+        let mut command = evaluation(home, &lenient);
+        let model = ["--model", model.to_str().unwrap(), "-n", "1"];
+        command.extend(model.iter().chain(more).map(|word| (*word).to_owned()));
+        rapid(command)
+    };
+    let said = run(&mut elsewhere(&[])).failure(1);
+    for words in [
+        "rapid.toml asks for verdicts like those of the training, with verifier.math_policy = `standard`",
+        "has `lenient`; start it with `rapid-verifier serve --math-policy standard`, or take its verdicts as they are with --any-verifier",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    let _ = run(&mut elsewhere(&["--any-verifier"])).success();
+
     // Killed while completions are drawn; the template's file is gone.
     std::fs::remove_file(&template).unwrap();
     let out_flag = ["-n", "16", "--out", out.to_str().unwrap()];

@@ -164,6 +164,37 @@ async fn a_phase_that_the_old_end_cut_short_is_made_again_from_a_checkpoint_befo
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn completions_of_an_evaluation_stay_where_it_is_due_with_the_same_weights() {
+    let server = Scripted::of_letter_b().await;
+    for (sets, first, stay) in [
+        // Phase 3 is made again, with the weights after update 10.
+        (["run.keep=2", "eval.every=5"], "run.updates=10", false),
+        (["run.keep=2", "eval.every=4"], "run.updates=12", true),
+        (["run.keep=2", "eval.every=5"], "run.updates=12", false),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("run");
+        go(&root, &config(&server.url, &[&sets[..], &[first]].concat()))
+            .await
+            .unwrap();
+        let ended = config_of(&root).run.updates.unwrap();
+        let job = job(
+            &root,
+            &set(&root, &["run.updates=24"]).unwrap(),
+            Arc::new(Toy::default()),
+            &Stop::default(),
+        )
+        .unwrap();
+        let drawn = job.folder.eval_drawn(ended);
+        std::fs::write(&drawn, "").unwrap();
+        let extension = extend::Extension::of(&job, &config_of(&root), 11, ended, ended);
+        let extension = extension.unwrap().unwrap();
+        extension.begin(&job.folder).unwrap();
+        assert_eq!(drawn.exists(), stay, "{sets:?} {first}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn where_no_checkpoint_before_a_short_phase_is_kept_the_rest_of_it_is_drawn_now_and_that_is_noted()
  {
     let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
