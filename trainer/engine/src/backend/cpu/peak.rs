@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 use std::sync::Barrier;
+use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 use super::super::Dtype;
@@ -87,7 +88,7 @@ fn least<T: Send>(mut own: Vec<T>, work: impl Fn(&mut T) + Sync) -> f64 {
                 .iter_mut()
                 .map(|own| scope.spawn(|| timed(own)))
                 .collect();
-            let joined = threads.into_iter().map(|thread| thread.join());
+            let joined = threads.into_iter().map(ScopedJoinHandle::join);
             joined
                 .map(|times| times.expect("arithmetic and copies do not panic"))
                 .unzip()
