@@ -77,7 +77,7 @@ impl Extension {
         let redrawn = from > shared && from > phase.first_update && job.lessons.is_none();
         // Of an earlier time that the run was made longer, and killed before the phase was drawn.
         let pending = from == newest && redraws(&job.folder, &before, newest)?;
-        let parted = read(&job.folder)?.into_iter().any(|earlier| {
+        let diverged = read(&job.folder)?.into_iter().any(|earlier| {
             !earlier.equal && earlier.from <= from && earlier.updates <= before.updates()
         });
         let (had, has) = (
@@ -91,7 +91,7 @@ impl Extension {
                 updates: after.updates(),
                 from,
                 redrawn: redrawn || pending,
-                equal: same_rate && from <= shared && !parted,
+                equal: same_rate && from <= shared && !diverged,
                 lr_before: (newest > 0).then(|| rate(newest, &before)),
                 lr: rate(from + 1, &after),
                 at: now(),
@@ -240,10 +240,10 @@ fn step_back(
     shared: usize,
     from_the_model: bool,
 ) -> Result<Option<usize>, TrainError> {
-    let dearest = begun.algorithm.h + begun.run.checkpoint_every;
+    let most_lost = begun.algorithm.h + begun.run.checkpoint_every;
     let steps = checkpoint::steps(&job.folder)?;
     let earlier = from_the_model.then_some(0).into_iter().chain(steps);
-    let cheap = |step: &usize| *step <= shared && newest - step <= dearest;
+    let cheap = |step: &usize| *step <= shared && newest - step <= most_lost;
     let goes_on = |step: &usize| {
         job.lessons.is_some()
             || store::goes_on(&job.folder, after, *step, &job.prompts.train).is_ok()

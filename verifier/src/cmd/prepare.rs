@@ -30,7 +30,7 @@ three minutes of processor time for mbppplus, more than half of it for one task.
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Data set whose solutions are run: a name, or a .jsonl file of one's own; several parted by commas
+    /// Data set whose solutions are run: a name, or a .jsonl file of one's own; several separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     dataset: Vec<String>,
 }

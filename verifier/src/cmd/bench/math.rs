@@ -38,7 +38,7 @@ fn pairs(path: &Path) -> anyhow::Result<Value> {
         let fields: Vec<&str> = line.split('\t').collect();
         let [verdict @ ("=" | "~" | "!"), right, given] = fields.as_slice() else {
             anyhow::bail!(
-                "{}, line {} is no pair: it takes =, ~ or !, the right answer and the given one, parted by tabs",
+                "{}, line {} is no pair: it takes =, ~ or !, the right answer and the given one, separated by tabs",
                 path.display(),
                 number + 1
             );

@@ -19,7 +19,7 @@ pub(super) fn pieces(text: &str) -> Option<Vec<Piece<'_>>> {
         return None;
     }
     let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
-    let (mut parted, mut held) = (false, false);
+    let (mut separated, mut held) = (false, false);
     while at < text.len() {
         let rest = &text[at..];
         let word = count(rest, char::is_alphanumeric);
@@ -34,7 +34,7 @@ pub(super) fn pieces(text: &str) -> Option<Vec<Piece<'_>>> {
             Some((separator, length)) => {
                 held |= part(&mut pieces, &text[from..at]);
                 pieces.push(separator);
-                parted = true;
+                separated = true;
                 at += length;
                 from = at;
             }
@@ -42,7 +42,7 @@ pub(super) fn pieces(text: &str) -> Option<Vec<Piece<'_>>> {
         }
     }
     held |= part(&mut pieces, &text[from..]);
-    (parted && held).then_some(pieces)
+    (separated && held).then_some(pieces)
 }
 
 /// Adds what stands between two separators: mathematics, words, or a number with words. Whether there is anything.
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_between_values_is_parted_at_whole_words() {
+    fn text_between_values_is_separated_at_whole_words() {
         assert_eq!(pieces("or 5"), Some(vec![Separator("or"), Formula("5")]));
         assert_eq!(
             pieces("or five"),
