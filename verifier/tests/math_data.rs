@@ -47,6 +47,69 @@ fn every_answer_but_two_empty_ones_is_parsed_and_is_itself() {
     assert_eq!(wrong, without);
 }
 
+/// What stands between dollars or in `\[ \]`, and the sides of its equations.
+fn formulas(text: &str) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    let mut rest = text;
+    while let Some((at, open, close)) = [("$$", "$$"), ("$", "$"), ("\\[", "\\]")]
+        .into_iter()
+        .filter_map(|(open, close)| Some((rest.find(open)?, open, close)))
+        .min_by_key(|(at, open, _)| (*at, std::cmp::Reverse(open.len())))
+    {
+        let behind = &rest[at + open.len()..];
+        let Some(end) = behind.find(close) else { break };
+        let whole = behind[..end].trim();
+        found.insert(whole);
+        found.extend(whole.split('=').map(str::trim));
+        rest = &behind[end + close.len()..];
+    }
+    found.retain(|formula| !formula.is_empty());
+    found
+}
+
+/// What reinforcement learning finds first, where it pays: the problem's own formulas. Those that hold the answer as it is written are no test of it.
+#[test]
+fn a_problems_own_formula_is_hardly_ever_its_answer() {
+    let data::Records { folder, whole } = data::holding("math").expect("there is an excerpt");
+    let text = std::fs::read_to_string(folder.join("math/train.jsonl")).expect("its records");
+    let (mut formulas_seen, mut accepted, mut list) = (0, 0, String::new());
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).expect("a record is JSON");
+        let field = |name: &str| record[name].as_str().expect("a text");
+        let (problem, answer) = (field("problem"), field("answer"));
+        let bare = |text: &str| text.replace([' ', '$'], "").replace("dfrac", "frac");
+        if answer.is_empty() || bare(problem).contains(&bare(answer)) {
+            continue;
+        }
+        let right = Answer::read(answer);
+        for formula in formulas(problem) {
+            formulas_seen += 1;
+            let given = Answer::read(formula);
+            if let Comparison::Same(rule) = compare_read(&right, &given, Policy::Standard)
+                && rule != Rule::Text
+            {
+                accepted += 1;
+                writeln!(list, "{}\t{answer}\t{formula}", rule.name()).unwrap();
+            }
+        }
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("math-copied.tsv");
+    std::fs::write(&path, list).unwrap();
+    println!(
+        "{accepted} of {formulas_seen} formulas; see {}",
+        path.display()
+    );
+    assert!(
+        formulas_seen > if whole { 20_000 } else { 10 },
+        "{formulas_seen}"
+    );
+    assert!(
+        accepted * 1000 <= formulas_seen,
+        "{accepted} of {formulas_seen}; see {}",
+        path.display()
+    );
+}
+
 /// Every pair of different answers of one subject that is held equal stands in `math-accepted.tsv` in the folder for the tests' files. The counts are those of a list
 /// that was read through.
 #[test]

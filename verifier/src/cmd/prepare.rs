@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let wanted = ahead::wanted(dataset);
         if wanted.is_empty() {
             say(&format!(
-                "{name}: none of its tasks has a solution to run; there is nothing to prepare"
+                "{name}: none of its tasks is judged by what its solution returns; there is nothing to prepare"
             ));
         } else {
             lists.push((name, wanted));

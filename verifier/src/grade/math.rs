@@ -32,6 +32,7 @@ mod reals;
 mod same;
 mod seed;
 mod signs;
+mod steps;
 mod strict;
 mod syntax;
 mod unit;
@@ -49,7 +50,7 @@ pub use equal::{Answer, Comparison, Rule, compare, compare_read};
 pub use extract::{Extracted, Source, extract};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "math-5";
+pub const VERSION: &str = "math-6";
 
 /// Where answers are looked for, and what makes two the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -133,11 +134,11 @@ pub fn grade(answer: &str, completion: &str, settings: Settings) -> Grading {
             detail["rule"] = json!(rule.name());
             Verdict::Correct
         }
-        Comparison::Unfinished(rule) => {
+        Comparison::Unfinished(rule, left) => {
             detail["rule"] = json!(rule.name());
-            detail["reason"] = json!(
-                "the value is right, but it is left to be worked out (the lenient policy accepts it)"
-            );
+            detail["reason"] = json!(format!(
+                "the value is right, but {left} (the lenient policy accepts it)"
+            ));
             Verdict::Incorrect
         }
         Comparison::Different => Verdict::Incorrect,
@@ -212,7 +213,7 @@ mod tests {
         };
         let standard = copied(Policy::Standard);
         assert_eq!(standard.verdict, Verdict::Incorrect);
-        assert!(standard.detail["reason"].to_string().contains("worked out"));
+        assert!(standard.detail["reason"].to_string().contains("one number"));
         assert_eq!(copied(Policy::Lenient).verdict, Verdict::Correct);
         assert_eq!(copied(Policy::Strict).verdict, Verdict::Incorrect);
     }

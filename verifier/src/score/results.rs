@@ -11,6 +11,9 @@ use verifier_api::Judgement;
 
 use super::Sample;
 
+/// What a line begins with.
+const BEGINNING: &[u8] = b"{\"cached\":";
+
 /// Why judgements cannot be written to a file.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
@@ -62,6 +65,8 @@ impl ResultsError {
 pub struct Results {
     path: PathBuf,
     file: File,
+    /// Where its whole lines end, while something is left behind them.
+    torn: Option<u64>,
     /// Lines that are in the file.
     written: usize,
     /// Lines whose turn has not come.
@@ -71,8 +76,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// Opens `path`, and returns the judgements that it holds of `samples`: those of the first ones, as many as an earlier run came to write. A last line
-    /// without its end is dropped.
+    /// Opens `path`, and returns the judgements that it holds of `samples`: those of the first ones, as many as an earlier run came to write. A judgement that
+    /// broke off at the end gives way to the next one that is written.
     ///
     /// # Errors
     /// [`ResultsError`]; [`ResultsError::Other`] where a line is no judgement, or of another sample.
@@ -101,7 +106,7 @@ impl Results {
             Err(TryLockError::Error(error)) => tracing::debug!("{}: {error}", path.display()),
         }
         let mut held = Vec::new();
-        let mut whole = 0;
+        let (mut whole, mut torn) = (0, None);
         let mut reader = BufReader::new(&file);
         let mut line = Vec::new();
         loop {
@@ -113,10 +118,18 @@ impl Results {
                 break;
             }
             if !line.ends_with(b"\n") && (length as u64) < most {
+                let begins = line.starts_with(BEGINNING) || BEGINNING.starts_with(&line);
+                if !begins {
+                    return Err(ResultsError::Other {
+                        path: path.to_owned(),
+                        reason: "ends in a line that is no judgement".to_owned(),
+                    });
+                }
                 tracing::info!(
-                    "{}: its last line, which has no end, is dropped",
+                    "{}: its last line broke off, and is written anew",
                     path.display()
                 );
+                torn = Some(whole);
                 break;
             }
             let judgement =
@@ -127,10 +140,10 @@ impl Results {
             held.push(judgement);
             whole += length as u64;
         }
-        file.set_len(whole).map_err(io)?;
         let results = Results {
             path: path.to_owned(),
             file,
+            torn,
             written: held.len(),
             waiting: BTreeMap::new(),
             replaced: BTreeMap::new(),
@@ -149,6 +162,10 @@ impl Results {
         judgement: &Judgement,
     ) -> Result<(), ResultsError> {
         let line = line_of(sample, judgement);
+        if let Some(whole) = self.torn.take() {
+            let cut = self.file.set_len(whole);
+            cut.map_err(|source| self.io(source))?;
+        }
         if index < self.written {
             self.replaced.insert(index, line);
             return Ok(());
@@ -335,7 +352,7 @@ mod tests {
             let (mut results, held) = Results::open(&path, &samples(4)).unwrap();
             let rewards: Vec<Option<f64>> = held.iter().map(|held| held.reward).collect();
             assert_eq!(rewards, [Some(1.0), None]);
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
             put(&mut results, 3, Some(0.0));
             put(&mut results, 2, Some(0.0));
             // The one without a verdict has one now.
@@ -358,6 +375,8 @@ mod tests {
         let other = line_of(&other, &judgement(0, Some(1.0)));
         for (text, says) in [
             ("notes\n".to_owned(), "its line 1 is no judgement"),
+            ("notes".to_owned(), "ends in a line that is no judgement"),
+            (line(0) + "notes", "ends in a line that is no judgement"),
             (
                 "{}\n".to_owned(),
                 "its line 1 is no judgement (missing field",

@@ -143,7 +143,7 @@ fn times(a: &BigRational, b: &BigRational, meter: &Meter) -> Option<BigRational>
 }
 
 /// Whether there is a sum in it that numbers before it, or a number below it, multiply.
-fn holds_sum(expr: &Expr) -> bool {
+pub(super) fn holds_sum(expr: &Expr) -> bool {
     match expr {
         Expr::Sum(_) => true,
         Expr::Negative(inner) => holds_sum(inner),
@@ -154,7 +154,7 @@ fn holds_sum(expr: &Expr) -> bool {
 }
 
 /// A number as it is written, or a constant.
-fn is_constant(expr: &Expr) -> bool {
+pub(super) fn is_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) | Expr::Mixed(..) | Expr::Constant(_) => true,
         Expr::Negative(inner) => is_constant(inner),
@@ -178,7 +178,7 @@ fn coefficient(term: &Expr, meter: &Meter) -> Option<BigRational> {
             Some(below) if !below.is_zero() => {
                 times(&coefficient(above, meter)?, &below.recip(), meter)?
             }
-            _ => BigRational::one(),
+            _ => coefficient(above, meter)?,
         },
         Expr::Product(factors) => factors
             .first()

@@ -1,7 +1,7 @@
 //! Whether two answers are the same, and by which rule.
 
 use super::Policy;
-use super::finished::finished;
+use super::finished::left_undone;
 use super::lex::tokens;
 use super::meter::Meter;
 use super::parse::{Commas, parse, parse_lettered};
@@ -72,8 +72,8 @@ impl Rule {
 pub enum Comparison {
     /// The answers are the same.
     Same(Rule),
-    /// Their values are, but the given one leaves arithmetic undone that the right one has done.
-    Unfinished(Rule),
+    /// Their values are, but the given one leaves something to be done that the right one has done, and this is what.
+    Unfinished(Rule, &'static str),
     /// They are not, as far as can be told.
     Different,
 }
@@ -148,8 +148,10 @@ fn judged(judge: &Judge, pairs: &[(&Expr, &Expr)], policy: Policy) -> Comparison
         let Some(rule) = same(judge, right, given) else {
             continue;
         };
-        if policy == Policy::Standard && !finished(rule, right, given, judge) {
-            return Comparison::Unfinished(rule);
+        if policy == Policy::Standard
+            && let Some(left) = left_undone(rule, right, given, judge)
+        {
+            return Comparison::Unfinished(rule, left);
         }
         return Comparison::Same(rule);
     }

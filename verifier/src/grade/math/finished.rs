@@ -2,34 +2,51 @@
 //!
 //! A problem that asks for 27 + 45 has the right value in `\boxed{27 + 45}`. A grader that accepts it teaches a model to copy the problem.
 
+use num_bigint::BigInt;
 use num_rational::BigRational;
-use num_traits::One as _;
+use num_traits::{One as _, Zero as _};
 
 use super::Rule;
 use super::distributed::same_terms;
 use super::exact::rational;
 use super::meter::Meter;
 use super::signs::variants;
-use super::syntax::{Expr, Function, Relation};
+use super::steps::{Shape, Step, Steps, has_variable, shape};
+use super::syntax::{Expr, Relation};
 use super::value::Judge;
+use super::words;
 
-/// Whether `given`, which equals `right` by a rule, is worked out as far as `right` is.
-pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) -> bool {
+/// Why an answer is none yet.
+const NOT_A_NUMBER: &str = "it is to be written as one number";
+const NOT_A_FRACTION: &str = "it is to be written as a fraction";
+const UNSOLVED: &str = "the inequality is left to be solved";
+const FORM: &str = "it is to be multiplied out, or factored, as the right answer is";
+const TOO_MUCH: &str = "it takes too many steps";
+
+/// What `given`, which equals `right` by a rule, leaves to be done that `right` does not; `None` where nothing.
+pub(super) fn left_undone(
+    rule: Rule,
+    right: &Expr,
+    given: &Expr,
+    judge: &Judge,
+) -> Option<&'static str> {
     let meter = &judge.meter;
     // Each of the values that ± stands for is looked at.
     let (Some(right), Some(given)) = (variants(right, meter), variants(given, meter)) else {
-        return false;
+        return Some(TOO_MUCH);
     };
     let (right, given): (&Expr, &Expr) = (&right, &given);
-    let undone = |expr: &Expr| undone(expr, meter);
+    let steps = |expr: &Expr| Steps::of(expr, meter);
     // -2y ≥ 6 is a step on the way to y ≤ -3.
     if is_unsolved(given) && !is_unsolved(right) {
-        return false;
+        return Some(UNSOLVED);
     }
     match rule {
-        Rule::Base | Rule::Text => return true,
+        Rule::Base | Rule::Text => return None,
+        // Letters that make words are no product.
+        Rule::Words if words::letters(given).is_some() => return None,
         // x = 27 + 45 is no more done than 27 + 45.
-        Rule::Words | Rule::Relation | Rule::Set => return undone(given) <= undone(right),
+        Rule::Words | Rule::Relation | Rule::Set => return more(steps(right), steps(given)),
         _ => {}
     }
     match (right, given) {
@@ -37,45 +54,78 @@ pub(super) fn finished(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) ->
             Expr::Tuple(_, a, _) | Expr::List(a) | Expr::Set(a),
             Expr::Tuple(_, b, _) | Expr::List(b) | Expr::Set(b),
         ) => {
-            let most = a.iter().map(undone).max().unwrap_or(0);
             if a.iter().all(|item| matches!(item, Expr::Words(_))) {
-                return true;
+                return None;
             }
-            let literal = a.iter().all(is_written);
-            b.iter().all(|item| {
-                if literal {
-                    is_written(bare(item))
-                } else {
-                    undone(item) <= most
+            if a.iter().all(is_written) {
+                let written = b.iter().all(|item| is_written(bare(item)));
+                if !written {
+                    return Some(NOT_A_NUMBER);
                 }
-            })
+            }
+            let most = a.iter().map(steps).fold(Steps::default(), Steps::most);
+            b.iter().find_map(|item| more(most, steps(item)))
         }
         (Expr::Matrix(_, a), Expr::Matrix(_, b)) => a
             .iter()
             .flatten()
             .zip(b.iter().flatten())
-            .all(|(a, b)| finished(rule, a, b, judge)),
-        _ => {
-            let (right, given) = (bare(right), bare(given));
-            // An angle may be in radians instead of degrees.
-            let radians = rule == Rule::Unit && undone(given) == 0;
-            if is_written(right) && !radians {
-                return is_written(given)
-                    && (is_whole_quotient(right, meter)
-                        || is_ratio_to_one(given)
-                        || !is_whole_quotient(given, meter));
-            }
-            undone(given) <= undone(right)
-                && (!is_polynomial(right)
-                    || !is_polynomial(given)
-                    || is_sum(right) == is_sum(given)
-                    || same_terms(judge, right, given))
-        }
+            .find_map(|(a, b)| left_undone(rule, a, b, judge)),
+        _ => of_value(rule, bare(right), bare(given), judge),
     }
 }
 
+/// The same of a single value.
+fn of_value(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) -> Option<&'static str> {
+    let meter = &judge.meter;
+    let (done, steps) = (Steps::of(right, meter), Steps::of(given, meter));
+    // An angle may be in radians instead of degrees.
+    let radians = rule == Rule::Unit && steps.is_empty();
+    if is_written(right) && !radians {
+        let written = is_written(given)
+            && (is_whole_quotient(right, meter)
+                || is_ratio_to_one(given)
+                || !is_whole_quotient(given, meter));
+        if written && is_repeating(given) && !is_repeating(right) {
+            return Some(NOT_A_FRACTION);
+        }
+        return (!written).then_some(NOT_A_NUMBER);
+    }
+    more(done, steps).or_else(|| {
+        let alike = is_of_form(right, given, judge, done.times(Step::Functions));
+        (!alike).then_some(FORM)
+    })
+}
+
+/// Whether `given` is multiplied out where `right` is, and factored where that is.
+fn is_of_form(right: &Expr, given: &Expr, judge: &Judge, functions: usize) -> bool {
+    if !has_variable(right) {
+        return true;
+    }
+    let polynomials = is_polynomial(right) && is_polynomial(given);
+    let shapes = (shape(right, &judge.meter), shape(given, &judge.meter));
+    match shapes {
+        // Distributing a number over a sum is no step.
+        (Shape::Term | Shape::Sum, Shape::Term | Shape::Sum)
+            if is_rational(right) && is_rational(given) =>
+        {
+            same_terms(judge, right, given)
+        }
+        // More factors than the right answer has are no less.
+        (Shape::Product(right), Shape::Product(given)) if polynomials => given >= right,
+        (Shape::Product(_), _) | (_, Shape::Product(_)) if polynomials => false,
+        // sin 4x + sin 6x is 2 sin 5x cos x.
+        (Shape::Term, Shape::Sum) => functions < 2,
+        _ => true,
+    }
+}
+
+fn more(right: Steps, given: Steps) -> Option<&'static str> {
+    Some(given.beyond(right)?.name())
+}
+
 /// Without units and names, and the last of several that are equal.
-fn bare(expr: &Expr) -> &Expr {
+pub(super) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Quantity(inner, _)
         | Expr::Money(_, inner)
@@ -94,12 +144,12 @@ fn bare(expr: &Expr) -> &Expr {
 }
 
 /// A number as one writes it down: digits, a fraction, a mixed number, a power of ten.
-fn is_written(expr: &Expr) -> bool {
+pub(super) fn is_written(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) | Expr::Mixed(..) | Expr::Based(..) | Expr::Words(_) => true,
         Expr::Negative(inner) | Expr::Percent(inner) | Expr::Degrees(inner) => is_written(inner),
         Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_written(inner),
-        Expr::Quotient(above, below) => is_literal(above) && is_literal(below),
+        Expr::Quotient(above, below) => is_whole(above) && is_whole(below),
         Expr::Power(base, power) => is_ten(base) && is_literal(power),
         Expr::Product(factors) => match factors.as_slice() {
             [mantissa, Expr::Power(base, power)] => {
@@ -112,7 +162,7 @@ fn is_written(expr: &Expr) -> bool {
     }
 }
 
-fn is_literal(expr: &Expr) -> bool {
+pub(super) fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) => true,
         Expr::Negative(inner) => is_literal(inner),
@@ -120,12 +170,33 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-fn is_ten(expr: &Expr) -> bool {
+fn is_whole(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(number) => number.is_integer(),
+        Expr::Negative(inner) => is_whole(inner),
+        _ => false,
+    }
+}
+
+/// A decimal without an end, such as 0.333…: a number that no decimal with an end is.
+fn is_repeating(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(number) => {
+            let below = number.denom();
+            let odd = below >> below.trailing_zeros().unwrap_or(0);
+            let fives = u32::try_from(odd.bits()).unwrap_or(u32::MAX);
+            !(BigInt::from(5).pow(fives) % odd).is_zero()
+        }
+        other => other.parts().into_iter().any(is_repeating),
+    }
+}
+
+pub(super) fn is_ten(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(ten) if *ten == BigRational::from_integer(10.into()))
 }
 
 /// 12/4 and 12:4, which are 3.
-fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
+pub(super) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
     match expr {
         Expr::Negative(inner) => is_whole_quotient(inner, meter),
         Expr::Quotient(..) => rational(expr, meter).is_some_and(|value| value.is_integer()),
@@ -146,51 +217,6 @@ fn is_ratio_to_one(expr: &Expr) -> bool {
         if matches!(parts.as_slice(), [_, Expr::Number(one)] if one.is_one()))
 }
 
-/// Sums, products and functions of numbers that could be one number.
-fn undone(expr: &Expr, meter: &Meter) -> usize {
-    let undone = |expr: &Expr| undone(expr, meter);
-    let rational = |expr: &Expr| rational(expr, meter);
-    let below = |parts: &[Expr]| parts.iter().map(undone).sum::<usize>();
-    let several = |parts: &[Expr], counts: &dyn Fn(&BigRational) -> bool| {
-        let numbers = parts.iter().filter_map(rational).filter(counts).count();
-        usize::from(numbers > 1)
-    };
-    match expr {
-        _ if is_written(expr) => 0,
-        Expr::Sum(terms) => several(terms, &|_| true) + below(terms),
-        Expr::Product(factors) => several(factors, &|value| !value.is_one()) + below(factors),
-        Expr::Negative(inner)
-        | Expr::Degrees(inner)
-        | Expr::Percent(inner)
-        | Expr::PlusMinus(_, inner) => undone(inner),
-        Expr::Quantity(inner, _) | Expr::Money(_, inner) => undone(inner),
-        Expr::Quotient(above, below) => {
-            let parts = undone(above) + undone(below);
-            let number = rational(expr).is_some() && !(is_literal(above) && is_literal(below));
-            parts.max(usize::from(number))
-        }
-        Expr::Power(base, power) => {
-            let number = rational(expr).is_some() && !is_ten(base);
-            usize::from(number) + undone(base) + undone(power)
-        }
-        Expr::Root(_, inner) => usize::from(rational(expr).is_some()) + undone(inner),
-        Expr::Call(function, arguments) => {
-            let constant = !arguments.iter().any(has_variable);
-            usize::from(
-                constant && !matches!(function, Function::Ln | Function::Log | Function::Exp),
-            ) + below(arguments)
-        }
-        Expr::Tuple(_, parts, _)
-        | Expr::List(parts)
-        | Expr::Set(parts)
-        | Expr::Ratio(parts)
-        | Expr::Relation(parts, _) => below(parts),
-        Expr::Combine(a, _, b) => undone(a) + undone(b),
-        Expr::Matrix(_, rows) => rows.iter().map(|row| below(row)).sum(),
-        _ => 0,
-    }
-}
-
 /// Whether there is an inequality in it that is not solved for a name: the name alone on one side, or between two bounds, and no variable on the others.
 fn is_unsolved(expr: &Expr) -> bool {
     match expr {
@@ -208,35 +234,25 @@ fn is_unsolved(expr: &Expr) -> bool {
     }
 }
 
-fn is_sum(expr: &Expr) -> bool {
-    matches!(expr, Expr::Sum(_))
-}
-
 /// A sum or product of powers of variables, in any form.
 fn is_polynomial(expr: &Expr) -> bool {
-    fn plain(expr: &Expr) -> bool {
-        match expr {
-            Expr::Number(_) | Expr::Symbol(_) | Expr::Constant(_) => true,
-            Expr::Sum(parts) | Expr::Product(parts) => parts.iter().all(plain),
-            Expr::Negative(inner) => plain(inner),
-            Expr::Power(base, power) => plain(base) && is_literal(power),
-            Expr::Quotient(above, below) => plain(above) && is_literal(below),
-            _ => false,
-        }
-    }
-    has_variable(expr) && plain(expr)
+    is_algebraic(expr, &is_literal)
 }
 
-fn has_variable(expr: &Expr) -> bool {
+/// The same with variables below fractions.
+fn is_rational(expr: &Expr) -> bool {
+    is_algebraic(expr, &|below| is_algebraic(below, &|_| false))
+}
+
+/// A sum or product of powers of variables over what `below` allows.
+fn is_algebraic(expr: &Expr, below: &dyn Fn(&Expr) -> bool) -> bool {
+    let plain = |expr: &Expr| is_algebraic(expr, below);
     match expr {
-        Expr::Symbol(_) => true,
-        Expr::Sum(parts) | Expr::Product(parts) | Expr::Call(_, parts) => {
-            parts.iter().any(has_variable)
-        }
-        Expr::Negative(inner) | Expr::Degrees(inner) | Expr::Percent(inner) => has_variable(inner),
-        Expr::Quotient(a, b) | Expr::Power(a, b) | Expr::Root(a, b) => {
-            has_variable(a) || has_variable(b)
-        }
+        Expr::Number(_) | Expr::Symbol(_) | Expr::Constant(_) => true,
+        Expr::Sum(parts) | Expr::Product(parts) => parts.iter().all(plain),
+        Expr::Negative(inner) => plain(inner),
+        Expr::Power(base, power) => plain(base) && is_literal(power),
+        Expr::Quotient(above, under) => plain(above) && below(under),
         _ => false,
     }
 }

@@ -24,6 +24,27 @@ pub(super) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     if strips { value } else { expr }
 }
 
+/// Whether its letters are out of the alphabet's order, and `other` names nothing: (y, x) = (1, 2) says what (2, 1) does, or (1, 2) where the problem asks for (y, x).
+pub(super) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
+    let named = match other {
+        Expr::Relation(..) => true,
+        Expr::List(all) => all.iter().any(|one| matches!(one, Expr::Relation(..))),
+        _ => false,
+    };
+    let Expr::Relation(sides, _) = expr else {
+        return false;
+    };
+    let Some(Expr::Tuple(_, parts, _) | Expr::Ratio(parts)) = sides.first() else {
+        return false;
+    };
+    let letter = |part: &Expr| match part {
+        Expr::Symbol(name) if name.len() == 1 => Some(name.clone()),
+        _ => None,
+    };
+    let letters: Option<Vec<String>> = parts.iter().map(letter).collect();
+    !named && letters.is_some_and(|letters| !letters.is_sorted())
+}
+
 /// What may be called by a value: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these: MN/AB, x:y. A sum or a product is a step on the way.
 pub(super) fn is_name(expr: &Expr) -> bool {
     let is_symbol = |expr: &Expr| matches!(expr, Expr::Symbol(_));

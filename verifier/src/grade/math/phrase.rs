@@ -13,7 +13,7 @@ const MAX_WORDS: usize = 12;
 const MAX_SCALES: usize = 3;
 
 /// Words that change a value, hedge it, or say more than what is counted.
-const TELLING: [&str; 135] = [
+const TELLING: [&str; 170] = [
     "or",
     "and",
     "nor",
@@ -149,6 +149,41 @@ const TELLING: [&str; 135] = [
     "recurring",
     "repeated",
     "as",
+    "reduction",
+    "reduced",
+    "reduce",
+    "drop",
+    "drops",
+    "dropped",
+    "fall",
+    "falls",
+    "fell",
+    "fallen",
+    "falling",
+    "cut",
+    "cuts",
+    "lower",
+    "lowered",
+    "lowering",
+    "shrink",
+    "shrinks",
+    "shrank",
+    "shrunk",
+    "shrinkage",
+    "diminished",
+    "dip",
+    "decay",
+    "decreasing",
+    "declined",
+    "declining",
+    "cheaper",
+    "slower",
+    "backward",
+    "backwards",
+    "losing",
+    "loses",
+    "reductions",
+    "subtracted",
 ];
 
 /// Words that change a value where they end a phrase: 3 negative, but not 3 negative numbers.

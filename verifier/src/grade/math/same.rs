@@ -5,7 +5,7 @@ use num_traits::One as _;
 
 use super::Rule;
 use super::modular::Element;
-use super::named::{assigned, chained, names_several, points};
+use super::named::{assigned, chained, is_ambiguous, names_several, points};
 use super::quantity::{measured, quantities};
 use super::reals::Reals;
 use super::signs::variants;
@@ -47,6 +47,9 @@ pub(super) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
             return sets(judge, right, given);
         }
         return relation(judge, (parts, relations), (others, other_relations));
+    }
+    if is_ambiguous(right, given) || is_ambiguous(given, right) {
+        return None;
     }
     let (right, given) = (points(right, given), points(given, right));
     let (right, given): (&Expr, &Expr) = (&right, &given);
