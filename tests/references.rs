@@ -116,7 +116,7 @@ fn what_cannot_be_prepared_is_said() {
         (
             &["--dataset", "starter-math", "--set", "code.sandbox=none"][..],
             0,
-            "starter-math: none of its tasks has a solution to run",
+            "starter-math: none of its tasks is judged by what its solution returns",
         ),
         (
             &["--dataset", "starter-code", "--no-disk-cache"],
