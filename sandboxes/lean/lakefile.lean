@@ -1,10 +1,8 @@
 import Lake
 open Lake DSL
 
--- Mathlib as MiniF2F's statements were written for, and the REPL that the verifier keeps running. `lake-manifest.json`, which `lake update` writes, pins the rest.
+-- Mathlib as MiniF2F's statements were written for. `lake-manifest.json`, which `lake update` writes, pins the rest.
 
 package rapid
 
 require mathlib from git "https://github.com/leanprover-community/mathlib4" @ "v4.9.0"
-
-require REPL from git "https://github.com/leanprover-community/repl" @ "v4.9.0"

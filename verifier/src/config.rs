@@ -376,7 +376,6 @@ impl Config {
             ("lean.seconds", self.lean.seconds),
             ("lean.start_seconds", self.lean.start_seconds),
             ("lean.memory_mib", self.lean.memory_mib),
-            ("lean.uses", u64::from(self.lean.uses)),
         ] {
             if value == 0 {
                 return fault(key, "must be 1 at least".to_owned());

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use datasets::{LeanTask, TaskSpec};
-use verifier::grade::lean::{Axioms, LeanGrader, Settings};
+use kernel::{Axioms, Budget, Fault, Library, Question};
+use sandboxes::lean::{Bounds, Compiler, Jail, Lean as _, Program, Severity};
+use verifier::grade::lean::{AxiomsChoice, JailChoice, LeanGrader, Settings};
 use verifier_api::Verdict;
 
 /// A completion and what it is worth.
@@ -77,7 +79,7 @@ impl Form {
 }
 
 /// What must not be called right: the theorem, the completion, what it tries.
-const BAD: [(&str, &str, &str); 34] = [
+const BAD: [(&str, &str, &str); 35] = [
     ("and_swap_of", "exact h", "a wrong proof"),
     (
         "and_swap_of",
@@ -221,8 +223,13 @@ const BAD: [(&str, &str, &str); 34] = [
     ),
     (
         "and_swap_of",
-        "exact?",
-        "a search that may find the statement itself",
+        "simp (maxSteps := (unsafeEIO (IO.println \"{}\") |>.toNat)) [h]",
+        "a tactic's configuration that is computed",
+    ),
+    (
+        "and_swap_of",
+        "class abbrev Cheap (α : Prop) := Inhabited α\nexact ⟨h.2, h.1⟩",
+        "an instance of one's own, without the word",
     ),
 ];
 
@@ -281,9 +288,17 @@ fn proofs() -> Vec<(String, String)> {
         .collect()
 }
 
-fn grader(lean: &Path) -> LeanGrader {
+/// The tests' own proofs may be judged without a jail where none works.
+fn jail() -> JailChoice {
+    match Jail::found() {
+        Jail::Bubblewrap => JailChoice::Bubblewrap,
+        Jail::None => JailChoice::None,
+    }
+}
+
+fn settings(lean: &Path) -> Settings {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    let settings = Settings {
+    Settings {
         command: vec![
             text(lean.join("node")),
             text(lean.join("lean.js")),
@@ -293,11 +308,11 @@ fn grader(lean: &Path) -> LeanGrader {
         dir: Some(lean.to_owned()),
         env: [("LEAN_PATH".to_owned(), "lib".to_owned())].into(),
         headers: vec![String::new()],
-        axioms: Axioms::Scanned,
+        axioms: AxiomsChoice::Named,
+        jail: jail(),
         start_seconds: 1_800,
         ..Settings::default()
-    };
-    LeanGrader::open(&settings, 1).unwrap()
+    }
 }
 
 #[test]
@@ -320,7 +335,7 @@ fn good_proofs_are_correct_and_everything_else_is_not() {
         .filter(|(case, _)| wanted(case))
         .collect();
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let grader = grader(&lean);
+    let grader = LeanGrader::open(&settings(&lean), 2).unwrap();
     std::thread::scope(|scope| {
         // Each takes 4 GB.
         for _ in 0..std::thread::available_parallelism()
@@ -359,6 +374,69 @@ fn good_proofs_are_correct_and_everything_else_is_not() {
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(rows.len(), cases.len());
+}
+
+/// Past the words, this Lean accepts that 7 and 5 are 13: an option keeps it from asking its own kernel.
+#[test]
+fn what_lean_is_made_to_accept_another_kernel_does_not() {
+    let Some(folder) = std::env::var_os("RAPID_TEST_LEAN") else {
+        println!("SKIPPED: real Lean: RAPID_TEST_LEAN does not name it");
+        return;
+    };
+    let settings = settings(Path::new(&folder));
+    let program = Program {
+        command: settings.command,
+        env: settings.env.into_iter().collect(),
+        dir: settings.dir,
+        jail: Jail::found(),
+        secrets: Vec::new(),
+    };
+    let bounds = Bounds {
+        seconds: 60,
+        start_seconds: settings.start_seconds,
+        memory_mib: settings.memory_mib,
+    };
+    let folders = program.libraries();
+    let lean = Compiler::new(program, bounds, 2);
+    let statement = "theorem seven_and_five : 7 + 5 = 13 := by\n";
+    let (asked, forged) = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| lean.compile("", &format!("{statement}  sorry\n")).unwrap());
+        let forged =
+            format!("set_option debug.skipKernelTC true in\n{statement}  decide +kernel\n");
+        let forged = lean.compile("", &forged).unwrap();
+        (asked.join().unwrap(), forged)
+    });
+    assert!(!forged.files.is_empty(), "{:?}", forged.said);
+    assert!(
+        forged
+            .said
+            .body
+            .iter()
+            .all(|message| message.severity != Severity::Error),
+        "{:?}",
+        forged.said
+    );
+    let imports = kernel::imports(asked.files.clone()).unwrap();
+    assert_eq!(imports, ["Init"]);
+    let library = Library::open(&folders, &imports).unwrap();
+    let question = Question {
+        library: &library,
+        asked: &asked.files,
+        theorem: "seven_and_five",
+        axioms: Axioms::Named,
+        budget: Budget::default(),
+    };
+    let why = match question.proved_by(forged.files) {
+        Err(Fault::Proof(kernel::Error::Rejected(why))) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(why.contains("another type"), "{why}");
+    assert_eq!(
+        question.proved_by(asked.files.clone()),
+        Err(Fault::Proof(kernel::Error::Rejected(
+            "it leaves something unproved (`sorryAx`)".to_owned()
+        )))
+    );
 }
 
 #[derive(Debug, Clone)]

@@ -6,15 +6,16 @@
 #[path = "../../datasets/tests/data/mod.rs"]
 mod data;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use datasets::template::Template;
 use datasets::{LeanTask, Task, TaskSpec};
+use kernel::Axioms;
 use sandboxes::Identity;
-use sandboxes::lean::{Lean, LeanError, Message, Position, Said, Severity};
+use sandboxes::lean::{Compiled, Lean, LeanError};
 use verifier::config::Config;
-use verifier::grade::lean::{Axioms, LeanGrader, Settings};
+use verifier::grade::lean::{LeanGrader, Settings};
 use verifier::service::{Batch, Id, Question, judge};
 use verifier_api::Verdict;
 
@@ -34,33 +35,21 @@ fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {
     (all.map(lean).collect(), folder)
 }
 
-/// Accepts everything, and keeps it.
+/// Compiles every statement, and no proof; keeps what it was given.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<(String, String)>>);
 
 impl Lean for Recorder {
-    fn run(&self, header: &str, body: &str) -> Result<Said, LeanError> {
-        self.0
-            .lock()
-            .unwrap()
-            .push((header.to_owned(), body.to_owned()));
-        let lines: Vec<&str> = body.trim_end().lines().collect();
-        let name = lines
-            .last()
-            .unwrap()
-            .strip_prefix("#print axioms ")
-            .unwrap();
-        let message = Message {
-            severity: Severity::Information,
-            pos: Position {
-                line: lines.len(),
-                column: 0,
-            },
-            data: format!("'{name}' depends on axioms: [propext, Classical.choice, Quot.sound]"),
-        };
-        Ok(Said {
-            header: Vec::new(),
-            body: vec![message],
+    fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
+        let given = (header.to_owned(), body.to_owned());
+        self.0.lock().unwrap().push(given);
+        // Any statement's, since no proof is compared with it.
+        let asked = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/tests/modules/asked");
+        let file = std::fs::read(asked.join("Proof.olean")).unwrap();
+        let statement = body.trim_end().ends_with("sorry");
+        Ok(Compiled {
+            files: statement.then_some(file).into_iter().collect(),
+            ..Compiled::default()
         })
     }
 }
@@ -70,17 +59,18 @@ fn every_statement_makes_a_prompt_and_a_body() {
     let (tasks, _) = tasks();
     let template = Template::named("lean4").unwrap();
     let lean = Arc::new(Recorder::default());
-    let grader = LeanGrader {
-        lean: Arc::clone(&lean) as Arc<dyn Lean>,
-        replay: None,
-        axioms: Axioms::Printed,
-        headers: Settings::default().headers,
-        identity: Identity {
-            backend: "lean".to_owned(),
-            interpreter: String::new(),
-            digest: String::new(),
-        },
+    let identity = Identity {
+        backend: "lean".to_owned(),
+        interpreter: String::new(),
+        digest: String::new(),
     };
+    let grader = LeanGrader::new(
+        Arc::clone(&lean) as Arc<dyn Lean>,
+        Axioms::Followed,
+        Settings::default().headers,
+        Vec::new(),
+        identity,
+    );
     for (task, theorem) in &tasks {
         let prompt = template.render(task);
         assert!(prompt.contains("```lean4\nimport Mathlib"), "{prompt}");
@@ -94,32 +84,30 @@ fn every_statement_makes_a_prompt_and_a_body() {
             ),
         ] {
             let grading = grader.grade(theorem, &completion);
+            // Lean was asked, and compiled nothing.
             assert_eq!(
                 grading.verdict,
-                Verdict::Correct,
+                Verdict::Incorrect,
                 "{}: {}",
                 task.id,
                 grading.detail
             );
-            let (header, body) = lean.0.lock().unwrap().pop().unwrap();
+            let (header, proof) = lean.0.lock().unwrap().pop().unwrap();
             assert_eq!(header, theorem.header);
-            assert!(body.contains(&theorem.statement), "{body}");
-            assert!(!body.contains("import"), "{body}");
-            let proposition = theorem
-                .statement
-                .split_once(char::is_whitespace)
-                .unwrap()
-                .1
-                .split_once([' ', '\n', ':'])
-                .unwrap()
-                .1;
-            assert_eq!(
-                body.matches(proposition.trim_end_matches("by").trim())
-                    .count(),
-                2,
-                "{body}"
+            assert!(proof.starts_with(&theorem.statement), "{proof}");
+            assert!(
+                !proof.contains("import") && !proof.contains("sorry"),
+                "{proof}"
             );
         }
+        let mut given = lean.0.lock().unwrap();
+        let (_, asked) = given.pop().unwrap();
+        assert!(given.is_empty(), "a statement is judged once");
+        drop(given);
+        assert_eq!(
+            asked.trim_end().strip_suffix("sorry").unwrap().trim_end(),
+            theorem.statement.trim_end()
+        );
         assert!(
             Settings::default().headers.contains(&theorem.header),
             "the header of {} is not kept",

@@ -1,28 +1,24 @@
-//! Lean 4: a file goes in, Lean's messages come out.
+//! Lean 4: a file goes in, Lean's messages and a compiled module come out.
 //!
-//! Two backends: [`Plain`] starts a process for each file; [`Pool`] keeps REPL processes that have read the header already. What a file may hold is not judged here: the
-//! grader refuses what no proof needs before a backend sees it. A backend bounds what a process may cost, and leaves none behind.
+//! [`Compiler`] starts a process for each file, in its jail, bounds what it may cost, and leaves none behind. What a file may hold is not judged here, nor is anything
+//! believed that comes out: the grader has the compiled module checked by a kernel that never ran the file.
 
+mod compile;
 mod jail;
-mod plain;
-pub mod pool;
 mod process;
 mod program;
 mod project;
-mod repl;
 mod replay;
-mod spawner;
 
 use serde::Deserialize;
 
+pub use compile::Compiler;
 pub use jail::Jail;
-pub use plain::Plain;
-pub use pool::Pool;
 pub use program::Program;
 pub use project::Project;
 pub use replay::Replay;
 
-/// A message, as `lean --json` and the REPL write it.
+/// A message, as `lean --json` writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Message {
     /// How grave it is.
@@ -41,11 +37,8 @@ pub enum Severity {
     Error,
     /// Something is accepted with a reservation: `sorry`.
     Warning,
-    /// An answer to a command, such as `#print`. The REPL's word is `info`.
-    #[serde(alias = "info")]
+    /// An answer to a command, such as `#print`.
     Information,
-    /// Of the REPL alone.
-    Trace,
 }
 
 /// A place in a text.
@@ -76,7 +69,7 @@ pub enum LeanError {
     #[error("Lean needed more than {0} MiB of memory")]
     Memory(u64),
     /// It wrote too much.
-    #[error("Lean wrote more than {0} MiB of messages")]
+    #[error("Lean wrote more than {0} MiB")]
     Output(u64),
     /// It ended, or answered, in a way that says nothing of the file; another time it may be different.
     #[error("Lean gave no answer: {0}")]
@@ -89,7 +82,7 @@ pub enum LeanError {
 /// What a process may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Seconds for a body; where a process must be started for it, [`Bounds::start_seconds`] more.
+    /// Seconds for a file, besides [`Bounds::start_seconds`].
     pub seconds: u64,
     /// Seconds for starting Lean and reading a header: Mathlib's takes tens of them.
     pub start_seconds: u64,
@@ -97,35 +90,36 @@ pub struct Bounds {
     pub memory_mib: u64,
 }
 
+/// What Lean made of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Compiled {
+    /// What it said of it.
+    pub said: Said,
+    /// The compiled module, hostile data: its file, and where it is of Lean's module system those of its server's and its private part. Empty where there were errors.
+    pub files: Vec<Vec<u8>>,
+}
+
 /// Lean, as a grader uses it.
 pub trait Lean: Send + Sync {
-    /// Has Lean read `header`, then `body`, once.
+    /// Has Lean compile `header`, then `body`, once.
     ///
     /// # Errors
     /// [`LeanError`].
-    fn run(&self, header: &str, body: &str) -> Result<Said, LeanError>;
+    fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError>;
 
-    /// As [`Lean::run`]; but what the clock or the memory's bound ended is tried again, since a busy machine may have done it. What ended so
-    /// twice is ended by the file.
-    ///
-    /// # Errors
-    /// As [`Lean::run`]; [`LeanError::Crashed`] where only the first of two runs was ended by a bound: neither decides.
-    fn check(&self, header: &str, body: &str) -> Result<Said, LeanError> {
-        let first = self.run(header, body);
-        let Err(bound @ (LeanError::Timeout(_) | LeanError::Memory(_))) = first else {
-            return first;
-        };
-        match self.run(header, body) {
-            Err(LeanError::Timeout(_) | LeanError::Memory(_)) => Err(bound),
-            Err(other) => Err(other),
-            Ok(_) => Err(LeanError::Crashed(format!(
-                "{bound} in one run and not in the next; judge it again, on a machine that is less busy"
-            ))),
+    /// As [`Lean::compile`]; but what the clock, the memory's bound or a crash ended is tried once more, since a busy machine may have done it. With whether one run
+    /// was enough.
+    fn compile_patiently(&self, header: &str, body: &str) -> (Result<Compiled, LeanError>, bool) {
+        match self.compile(header, body) {
+            Err(LeanError::Timeout(_) | LeanError::Memory(_) | LeanError::Crashed(_)) => {
+                (self.compile(header, body), false)
+            }
+            decided => (decided, true),
         }
     }
 }
 
-/// The REPL and `lean --json` count lines from 1 in what they were given; messages from `line` on, counted from there.
+/// Lean counts lines from 1; messages from `line` on, counted from there.
 fn split(messages: Vec<Message>, line: usize) -> Said {
     let mut said = Said::default();
     for mut message in messages {

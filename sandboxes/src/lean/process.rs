@@ -1,15 +1,16 @@
 //! A process with all that it starts: bounded in time, memory and output, and gone at the end.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::{Jail, LeanError, spawner};
+use super::{Jail, LeanError};
 
 /// Bytes of output that are read for one file.
 pub(super) const MAX_OUTPUT: usize = 8 << 20;
@@ -31,9 +32,10 @@ pub(super) struct Process {
     child: Child,
     /// Ends it where this process cannot any more.
     guard: Option<Child>,
-    stdin: Option<Sender<Vec<u8>>>,
     pieces: Receiver<Piece>,
     memory_mib: u64,
+    /// A folder that it may write in, and how many MiB.
+    folder: Option<(PathBuf, u64)>,
     complaint: Vec<u8>,
 }
 
@@ -47,10 +49,11 @@ impl Process {
         let name = command.get_program().to_string_lossy().into_owned();
         command
             .process_group(0)
-            .stdin(Stdio::piped())
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = spawner::spawn(command)
+        let mut child = command
+            .spawn()
             .map_err(|error| LeanError::Missing(format!("{name}: {error}")))?;
         let guard = match jail {
             Jail::None => guard(child.id()),
@@ -66,30 +69,43 @@ impl Process {
             read(stream, sender, Piece::Err);
         }
         Ok(Self {
-            stdin: child.stdin.take().map(writer),
             child,
             guard,
             pieces,
             memory_mib,
+            folder: None,
             complaint: Vec::new(),
         })
     }
 
-    /// Has the process told `bytes`, beside what is read from it, so that neither side waits for the other.
-    pub(super) fn write(&mut self, bytes: Vec<u8>) {
-        if let Some(stdin) = &self.stdin {
-            // Where nobody takes them, the answer that does not come says so.
-            let _ = stdin.send(bytes);
+    /// Ends it, too, where it writes more than `mib` into `folder`.
+    pub(super) fn watching(mut self, folder: &Path, mib: u64) -> Self {
+        self.folder = Some((folder.to_owned(), mib));
+        self
+    }
+
+    /// Reads everything up to the end: how it ended, its standard output, the last line of its error stream.
+    pub(super) fn finish(
+        mut self,
+        deadline: Instant,
+        seconds: u64,
+    ) -> Result<(ExitStatus, Vec<u8>, String), LeanError> {
+        let out = self.read(deadline, seconds)?;
+        // It closes its streams a little before it ends.
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                self.weigh()?;
+                return Ok((status, out, self.complaint()));
+            }
+            if Instant::now() >= deadline {
+                return Err(LeanError::Timeout(seconds));
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Reads standard output until `done` makes something of all that was read, or the process ends (`None`).
-    pub(super) fn read_until<T>(
-        &mut self,
-        deadline: Instant,
-        seconds: u64,
-        mut done: impl FnMut(&[u8]) -> Option<T>,
-    ) -> Result<(Option<T>, Vec<u8>), LeanError> {
+    /// Reads standard output until the process closes its streams, or has ended.
+    fn read(&mut self, deadline: Instant, seconds: u64) -> Result<Vec<u8>, LeanError> {
         let mut all = Vec::new();
         let mut ended = None;
         let mut looked = Instant::now();
@@ -100,12 +116,9 @@ impl Process {
                     if all.len() > MAX_OUTPUT {
                         return Err(LeanError::Output(MAX_OUTPUT as u64 >> 20));
                     }
-                    if let Some(made) = done(&all) {
-                        return Ok((Some(made), all));
-                    }
                 }
                 Ok(Piece::Err(piece)) => self.complain(&piece),
-                Err(RecvTimeoutError::Disconnected) => return Ok((None, all)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(all),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
@@ -116,7 +129,7 @@ impl Process {
                 ended = Some(now);
             }
             if ended.is_some_and(|ended| now - ended > LAST_WORDS) {
-                return Ok((None, all));
+                return Ok(all);
             }
             if now - looked > TICK {
                 looked = now;
@@ -125,44 +138,22 @@ impl Process {
         }
     }
 
-    /// Closes standard input and reads everything up to the end.
-    pub(super) fn finish(
-        mut self,
-        deadline: Instant,
-        seconds: u64,
-    ) -> Result<(ExitStatus, Vec<u8>, String), LeanError> {
-        self.stdin = None;
-        let (_, out) = self.read_until(deadline, seconds, |_| None::<()>)?;
-        // It closes its streams a little before it ends.
-        loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Ok((status, out, self.complaint()));
-            }
-            if Instant::now() >= deadline {
-                return Err(LeanError::Timeout(seconds));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
     /// The last line that it wrote to its error stream.
-    pub(super) fn complaint(&self) -> String {
+    fn complaint(&self) -> String {
         let text = String::from_utf8_lossy(&self.complaint);
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
         last.unwrap_or("it said nothing of it").trim().to_owned()
     }
 
-    /// An error where it has grown beyond its bound.
-    pub(super) fn weigh(&self) -> Result<(), LeanError> {
+    /// An error where it has grown beyond its bound, or has written too much.
+    fn weigh(&self) -> Result<(), LeanError> {
         if memory_mib(&family(self.child.id())) > self.memory_mib {
             return Err(LeanError::Memory(self.memory_mib));
         }
-        Ok(())
-    }
-
-    /// MiB of resident memory, of all of it together.
-    pub(super) fn memory_mib(&self) -> u64 {
-        memory_mib(&family(self.child.id()))
+        match &self.folder {
+            Some((folder, mib)) if written_mib(folder) > *mib => Err(LeanError::Output(*mib)),
+            _ => Ok(()),
+        }
     }
 
     fn complain(&mut self, piece: &[u8]) {
@@ -223,21 +214,23 @@ fn read(
     });
 }
 
-/// Writes what it is sent, until the sender is dropped: then it closes the stream.
-fn writer(mut stream: impl Write + Send + 'static) -> Sender<Vec<u8>> {
-    let (sender, pieces) = channel::<Vec<u8>>();
-    std::thread::spawn(move || {
-        while let Ok(piece) = pieces.recv() {
-            if stream
-                .write_all(&piece)
-                .and_then(|()| stream.flush())
-                .is_err()
-            {
-                return;
+/// MiB of the files in a folder and all folders in it; links are not followed.
+fn written_mib(folder: &Path) -> u64 {
+    let mut bytes = 0_u64;
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            // An empty file takes a place, too.
+            bytes += metadata.len().max(4096);
+            if metadata.is_dir() {
+                open.push(entry.path());
             }
         }
-    });
-    sender
+    }
+    bytes >> 20
 }
 
 /// A process and all that descend from it or are in its group, with their resident pages, by `/proc`; none where the system does not say.

@@ -68,6 +68,40 @@ impl Program {
         }
     }
 
+    /// The folders in which it finds compiled modules: those of `LEAN_PATH`, then its own library's.
+    #[must_use]
+    pub fn libraries(&self) -> Vec<PathBuf> {
+        let here = self.dir.as_deref().unwrap_or(Path::new("."));
+        let here = std::path::absolute(here).unwrap_or_default();
+        let named = self.variable("LEAN_PATH").unwrap_or_default();
+        let mut folders: Vec<PathBuf> = std::env::split_paths(&named)
+            .filter(|folder| *folder != Path::new(""))
+            .map(|folder| here.join(folder))
+            .collect();
+        let mut homes: Vec<PathBuf> = Vec::new();
+        homes.extend(self.variable("LEAN_SYSROOT").map(PathBuf::from));
+        let program = self.command.first();
+        if let Some(program) = program.and_then(|program| self.find(program, &here)) {
+            homes.extend(
+                program
+                    .canonicalize()
+                    .ok()
+                    .as_deref()
+                    .and_then(installation),
+            );
+            // elan's `lean` starts that of a toolchain, which knows where it is.
+            if program.file_name().is_some_and(|name| name == "lean") {
+                let mut ask = Command::new(&program);
+                ask.arg("--print-prefix").current_dir(&here);
+                let said = ask.output().map(|output| output.stdout).unwrap_or_default();
+                homes.push(PathBuf::from(String::from_utf8_lossy(&said).trim()));
+            }
+        }
+        let libraries = homes.into_iter().map(|home| home.join("lib/lean"));
+        folders.extend(libraries.filter(|folder| folder.join("Init.olean").is_file()));
+        folders
+    }
+
     /// Where `words` and the variables say that something lies which the program reads. Not all of it need be there.
     fn needs(&self, words: &[String]) -> Vec<PathBuf> {
         let here = self.dir.as_deref().unwrap_or(Path::new("."));

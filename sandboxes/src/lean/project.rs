@@ -15,12 +15,6 @@ pub struct Project {
     libraries: String,
 }
 
-/// Where Lake builds the REPL that a project requires, by the names that projects give it.
-const REPLS: [&str; 2] = [
-    ".lake/packages/REPL/.lake/build/bin/repl",
-    ".lake/packages/repl/.lake/build/bin/repl",
-];
-
 impl Project {
     /// Asks the project's Lake for its toolchain and its libraries.
     ///
@@ -81,14 +75,6 @@ impl Project {
         )
     }
 
-    /// What starts the REPL; `None` where the project has not built one.
-    #[must_use]
-    pub fn repl(&self, jail: Jail) -> Option<Program> {
-        let places = REPLS.map(|place| self.dir.join(place));
-        let repl = places.iter().find(|place| place.is_file())?;
-        Some(self.program(vec![repl.to_string_lossy().into_owned()], jail))
-    }
-
     /// The pinned versions of what it requires: `lean-toolchain` and `lake-manifest.json`.
     #[must_use]
     pub fn pins(&self) -> String {
@@ -107,7 +93,6 @@ impl Project {
                     "LEAN_SYSROOT".to_owned(),
                     self.toolchain.to_string_lossy().into_owned(),
                 ),
-                // The REPL asks the `lean` that it finds for its prefix.
                 ("PATH".to_owned(), format!("{}:{path}", bin.display())),
             ],
             dir: Some(self.dir.clone()),

@@ -1,35 +1,33 @@
-//! A second opinion: another program puts every declaration of a compiled file through the kernel again.
+//! One more opinion: another program puts every declaration of a compiled module through a kernel again.
 //!
-//! Elaboration runs in the process whose messages are read; a checker such as lean4checker or comparator reads only what that process compiled.
+//! A checker such as lean4checker or nanoda reads only what was compiled.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use super::compile::{EXTENSIONS, MODULE};
 use super::process::Process;
-use super::{Bounds, LeanError, Program};
+use super::{Bounds, Compiled, LeanError, Program};
 
-/// Compiles a file and has a checker read it.
+/// Has a checker read a compiled module.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// What starts Lean on a file.
+    /// Whose jail, folder and variables the checker gets.
     pub lean: Program,
     /// The checker's command. `{module}`, `{file}`, `{olean}` and `{dir}` stand for the module's name, its source, its compiled form and the folder of both, which is
     /// first on the `LEAN_PATH`. It ends with 0 where it finds nothing wrong.
     pub command: Vec<String>,
-    /// What each of both may cost.
+    /// What it may cost.
     pub bounds: Bounds,
 }
 
-/// Name of the module that a file is compiled to.
-const MODULE: &str = "Proof";
-
 impl Replay {
-    /// What the checker finds wrong with a file that Lean accepts; `None` where nothing.
+    /// What the checker finds wrong with a compiled module, whose source is `file`; `None` where nothing.
     ///
     /// # Errors
-    /// [`LeanError`] where one of both gives no answer.
-    pub fn objection(&self, file: &str) -> Result<Option<String>, LeanError> {
+    /// [`LeanError`] where it gives no answer.
+    pub fn objection(&self, file: &str, compiled: &Compiled) -> Result<Option<String>, LeanError> {
         let broken = |error: std::io::Error| {
             LeanError::Missing(format!("the folder for its file cannot be made: {error}"))
         };
@@ -37,14 +35,8 @@ impl Replay {
         let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         std::fs::write(path("lean"), file).map_err(broken)?;
-
-        let mut words = self.lean.command.clone();
-        words.extend(["-o".to_owned(), text(path("olean")), text(path("lean"))]);
-        let (status, complaint) = self.end_of(&words, folder.path(), true)?;
-        if !status.success() || !path("olean").is_file() {
-            return Err(LeanError::Crashed(format!(
-                "the proof could not be compiled for the checker: {status}; {complaint}"
-            )));
+        for (extension, bytes) in EXTENSIONS.iter().zip(&compiled.files) {
+            std::fs::write(path(extension), bytes).map_err(broken)?;
         }
 
         let replace = |word: &String| {
@@ -54,7 +46,7 @@ impl Replay {
                 .replace("{dir}", &folder.path().to_string_lossy())
         };
         let words: Vec<String> = self.command.iter().map(replace).collect();
-        let (status, complaint) = self.end_of(&words, folder.path(), false)?;
+        let (status, complaint) = self.end_of(&words, folder.path())?;
         match status.code() {
             Some(0) => Ok(None),
             // A jail says 128 and more where the program in it was killed.
@@ -66,15 +58,8 @@ impl Replay {
     }
 
     /// How a program ended, and its last words.
-    fn end_of(
-        &self,
-        words: &[String],
-        folder: &Path,
-        writes: bool,
-    ) -> Result<(ExitStatus, String), LeanError> {
-        let mut command = self
-            .lean
-            .command(words, &[folder], writes.then_some(folder));
+    fn end_of(&self, words: &[String], folder: &Path) -> Result<(ExitStatus, String), LeanError> {
+        let mut command = self.lean.command(words, &[folder], None);
         let mut path = folder.as_os_str().to_owned();
         path.push(":");
         path.push(self.lean.variable("LEAN_PATH").unwrap_or_default());

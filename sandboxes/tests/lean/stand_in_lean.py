@@ -1,4 +1,4 @@
-"""A stand-in for `lean --json [-o OLEAN] FILE` that knows no Lean. It writes a message for each line of the file that begins with `say`, does what a line that begins with
+"""A stand-in for `lean --json -R FOLDER -o OLEAN FILE` that knows no Lean. It writes a message for each line of the file that begins with `say`, does what a line that begins with
 another of its words says, and ends with 1 where it wrote an error.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 path = Path(sys.argv[-1])
 wrong = False
+left = lambda to: Path(to).write_text("compiled")
 print("chatter that is no message", flush=True)
 for number, line in enumerate(path.read_text().splitlines(), 1):
     word, _, rest = line.partition(" ")
@@ -51,6 +52,27 @@ for number, line in enumerate(path.read_text().splitlines(), 1):
             data = f"{len([name for name in os.listdir('/proc') if name.isdigit()])} processes"
         case "variables":
             data = " ".join(sorted(os.environ))
+        case "times":
+            start = time.time()
+            time.sleep(0.2)
+            data = f"{start} {time.time()}"
+        case "link":
+            left = lambda to: os.symlink(rest, to)
+            continue
+        case "pipe":
+            left = os.mkfifo
+            continue
+        case "folder":
+            left = os.mkdir
+            continue
+        case "fill":
+            # It takes no room, and would take 1 GiB where it was read.
+            left = lambda to: os.truncate(os.open(to, os.O_CREAT | os.O_WRONLY), 1 << 30)
+            continue
+        case "litter":
+            for place in range(70_000):
+                (path.parent / f"{place}").touch()
+            continue
         case "hang":
             time.sleep(3600)
         case "die":
@@ -60,5 +82,5 @@ for number, line in enumerate(path.read_text().splitlines(), 1):
     wrong |= severity == "error"
     print(json.dumps({"severity": severity, "pos": {"line": number, "column": 0}, "data": data, "fileName": str(path)}))
 if "-o" in sys.argv and not wrong:
-    Path(sys.argv[sys.argv.index("-o") + 1]).write_text("compiled")
+    left(sys.argv[sys.argv.index("-o") + 1])
 sys.exit(int(wrong))

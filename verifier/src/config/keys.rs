@@ -14,14 +14,12 @@ enum Kind {
     /// Texts by name.
     Variables,
     Flag,
-    /// A whole number up to this one.
-    Whole(i64),
+    /// A whole number, not negative.
+    Whole,
     Number,
     Address,
     OneOf(&'static [&'static str]),
 }
-
-const WHOLE: Kind = Kind::Whole(i64::MAX);
 
 impl Kind {
     fn takes(self, value: &Value) -> bool {
@@ -34,9 +32,7 @@ impl Kind {
                 .as_table()
                 .is_some_and(|table| table.iter().all(|(_, value)| value.is_str())),
             Kind::Flag => value.is_bool(),
-            Kind::Whole(most) => value
-                .as_integer()
-                .is_some_and(|number| (0..=most).contains(&number)),
+            Kind::Whole => value.as_integer().is_some_and(|number| number >= 0),
             Kind::Number => value.is_integer() || value.is_float(),
             Kind::Address => value
                 .as_str()
@@ -51,7 +47,7 @@ impl Kind {
             Kind::Texts => "a list of texts, as in [\"…\"]".to_owned(),
             Kind::Variables => "texts by name, as in { NAME = \"…\" }".to_owned(),
             Kind::Flag => "true or false".to_owned(),
-            Kind::Whole(most) => format!("a whole number, 0 to {most}"),
+            Kind::Whole => format!("a whole number, 0 to {}", i64::MAX),
             Kind::Number => "a number".to_owned(),
             Kind::Address => listen::FORM.to_owned(),
             Kind::OneOf(names) => format!("one of `{}`", names.join("`, `")),
@@ -80,18 +76,18 @@ const KEYS: &[(&str, Kind)] = &[
     ("listen", Kind::Address),
     ("data_dir", Kind::Text),
     ("datasets", Kind::Texts),
-    ("workers", WHOLE),
+    ("workers", Kind::Whole),
     ("require", Kind::Texts),
     ("token_file", Kind::Text),
-    ("limits.body_bytes", WHOLE),
-    ("limits.items", WHOLE),
-    ("limits.queue", WHOLE),
-    ("limits.connections", WHOLE),
+    ("limits.body_bytes", Kind::Whole),
+    ("limits.items", Kind::Whole),
+    ("limits.queue", Kind::Whole),
+    ("limits.connections", Kind::Whole),
     ("cache.dir", Kind::Text),
     ("cache.disk", Kind::Flag),
-    ("cache.disk_bytes", WHOLE),
-    ("cache.memory_bytes", WHOLE),
-    ("cache.expected_bytes", WHOLE),
+    ("cache.disk_bytes", Kind::Whole),
+    ("cache.memory_bytes", Kind::Whole),
+    ("cache.expected_bytes", Kind::Whole),
     ("math.extraction", Kind::OneOf(&["boxed", "any"])),
     (
         "math.policy",
@@ -100,33 +96,29 @@ const KEYS: &[(&str, Kind)] = &[
     ("code.extraction", Kind::OneOf(&["program", "last-block"])),
     ("code.sandbox", Kind::OneOf(&["wasm", "docker", "none"])),
     ("code.dir", Kind::Text),
-    ("code.fuel", WHOLE),
-    ("code.memory_bytes", WHOLE),
-    ("code.memory_total_bytes", WHOLE),
-    ("code.value_bytes", WHOLE),
+    ("code.fuel", Kind::Whole),
+    ("code.memory_bytes", Kind::Whole),
+    ("code.memory_total_bytes", Kind::Whole),
+    ("code.value_bytes", Kind::Whole),
     ("code.backstop_seconds", Kind::Number),
     ("docker.host", Kind::Text),
     ("docker.image", Kind::Text),
     ("docker.runtime", Kind::Text),
-    ("docker.containers", WHOLE),
+    ("docker.containers", Kind::Whole),
     ("lean.project", Kind::Text),
-    (
-        "lean.backend",
-        Kind::OneOf(&["auto", "repl", "plain", "none"]),
-    ),
+    ("lean.backend", Kind::OneOf(&["auto", "none"])),
     ("lean.command", Kind::Texts),
     ("lean.env", Kind::Variables),
     ("lean.dir", Kind::Text),
     ("lean.revision", Kind::Text),
     ("lean.headers", Kind::Texts),
-    ("lean.axioms", Kind::OneOf(&["printed", "scanned"])),
+    ("lean.axioms", Kind::OneOf(&["followed", "named"])),
     ("lean.checker", Kind::Texts),
-    ("lean.jail", Kind::OneOf(&["auto", "bubblewrap", "none"])),
-    ("lean.seconds", WHOLE),
-    ("lean.start_seconds", WHOLE),
-    ("lean.memory_mib", WHOLE),
-    ("lean.processes", WHOLE),
-    ("lean.uses", Kind::Whole(u32::MAX as i64)),
+    ("lean.jail", Kind::OneOf(&["bubblewrap", "none"])),
+    ("lean.seconds", Kind::Whole),
+    ("lean.start_seconds", Kind::Whole),
+    ("lean.memory_mib", Kind::Whole),
+    ("lean.processes", Kind::Whole),
 ];
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -293,7 +285,6 @@ mod tests {
                 "a whole number, 0 to 9223372036854775807, not -1",
             ),
             ("code.fuel=99999999999999999999", "a whole number, 0 to"),
-            ("lean.uses=4294967296", "a whole number, 0 to 4294967295"),
             (
                 "code.sandbox=dockr",
                 "takes one of `wasm`, `docker`, `none`, not \"dockr\" (did you mean `docker`?)",

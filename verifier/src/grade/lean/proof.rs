@@ -1,22 +1,7 @@
-//! From a completion to what Lean is given behind the header.
+//! From a completion to the files that Lean is given: the statement alone, and the statement with its proof.
 //!
-//! ```text
-//! theorem _asked_… (x : ℝ) : … := by sorry              the statement, elaborated before anything of the completion is read
-//! section _proof_…
-//! …                                                     the proof: whatever the completion says, without its comments
-//! theorem _closed_… : _root_.True := _root_.True.intro  what a last `… in` or attribute of the proof falls on
-//! end _proof_…
-//! theorem _proved_… : type_of% @_asked_… := @_root_.NAME
-//! #print axioms _proved_…
-//! ```
-//!
-//! The last theorem stands where the first one stood: what the proof opened, assumed (`variable`), named or set ended with its section, and the section ends only there,
-//! since nothing else knows its name. So the last theorem's type is that of the statement as it was elaborated alone, with no assumption from the proof, whatever
-//! coercions led there; and its axioms are all that the proof rests on. `_root_` keeps a variable of the theorem's name, declared behind it, from taking its place. A
-//! proof that uses `_asked_…` rests on `sorryAx`; tactics that search do not find names that begin with a low line. All these names are made of a digest of the
-//! completion, which the completion cannot contain.
-
-use serde::{Deserialize, Serialize};
+//! Nothing follows the proof in its file: whether it proves what was asked is not for the process to say that runs it, but for a kernel that reads what both files were
+//! compiled to.
 
 use super::extract::{indented, proof_in, unfinished, without_header};
 use super::scan::{self, Refused};
@@ -30,34 +15,15 @@ pub(super) struct Task<'a> {
     pub statement: &'a str,
 }
 
-/// How it is seen what a proof rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Axioms {
-    /// Lean lists the axioms.
-    #[default]
-    Printed,
-    /// For a Lean that cannot (it refuses `#print axioms` in files of its module system): the words of the proof and Lean's warnings say that nothing is assumed.
-    Scanned,
-}
-
-/// What Lean is given behind the header, and where its parts are, in lines from 1.
+/// What Lean is given behind the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Body {
-    /// The text.
-    pub text: String,
-    /// First line of the proof.
-    pub proof: usize,
-    /// First line behind the proof, which ends its section.
-    pub closed: usize,
-    /// First line of the comparison.
-    pub proved: usize,
-    /// The last line, which has Lean list the axioms, or say that it has come so far.
-    pub end: usize,
-    /// The name of the comparison.
-    pub name: String,
-    /// What the last line asks for.
-    pub axioms: Axioms,
+pub(super) struct Bodies {
+    /// The theorem's name, as Lean shows it.
+    pub theorem: String,
+    /// The statement, with `sorry` for a proof.
+    pub asked: String,
+    /// The proof: whatever the completion says, without its comments.
+    pub proof: String,
 }
 
 /// Why there is nothing to give to Lean.
@@ -72,7 +38,7 @@ pub(super) enum NoBody {
 }
 
 /// What decides whether `completion` proves `task`.
-pub(super) fn body(task: Task<'_>, completion: &str, axioms: Axioms) -> Result<Body, NoBody> {
+pub(super) fn bodies(task: Task<'_>, completion: &str) -> Result<Bodies, NoBody> {
     let bad = |what: &str| NoBody::BadTask(what.to_owned());
     let hostile = |refused: Refused| {
         bad(&format!(
@@ -96,63 +62,23 @@ pub(super) fn body(task: Task<'_>, completion: &str, axioms: Axioms) -> Result<B
     }
     let header = scan::without_comments(task.header).unwrap_or_else(|_| task.header.to_owned());
     let given = without_header(&given, &header);
-    let proof = if declares(given, statement.name) {
-        given.to_owned()
+    let proof = if declares(given, statement.own()) {
+        given.trim_end().to_owned() + "\n"
     } else if first_word(given).is_some_and(|word| matches!(word, "theorem" | "lemma")) {
         return Err(NoBody::NoProof(format!(
             "the completion declares a theorem, but not `{}`",
-            statement.name
+            statement.own()
         )));
     } else {
-        format!(
-            "theorem {}{} by\n{}\n",
-            statement.name,
-            statement.rest,
-            indented(given)
-        )
+        let proof = indented(given);
+        let proof = proof.trim_end();
+        format!("theorem {}{} by\n{proof}\n", statement.name, statement.rest)
     };
     scan::check(&proof).map_err(NoBody::Refused)?;
-    if axioms == Axioms::Scanned
-        && let Some(refused) = scan::search(&proof)
-    {
-        return Err(NoBody::Refused(refused));
-    }
-    let digest =
-        blake3::hash(format!("{}\0{}\0{completion}", task.header, task.statement).as_bytes())
-            .to_hex();
-    let digest = &digest[..24];
-    let (asked, proved) = (format!("_asked_{digest}"), format!("_proved_{digest}"));
-
-    let mut text = String::new();
-    let mut add = |part: &str| {
-        let first = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        text.push_str(part.trim_end());
-        text.push_str("\n\n");
-        first
-    };
-    add(&format!("theorem {asked}{} by\n  sorry", statement.rest));
-    add(&format!("section _proof_{digest}"));
-    let ends = ends(&proof);
-    let proof = add(&proof);
-    let closed = add(&format!(
-        "theorem _closed_{digest} : _root_.True := _root_.True.intro\n{ends}end _proof_{digest}"
-    ));
-    let comparison = add(&format!(
-        "theorem {proved} : type_of% @{asked} := @_root_.{}",
-        statement.name
-    ));
-    let end = add(&match axioms {
-        Axioms::Printed => format!("#print axioms {proved}"),
-        Axioms::Scanned => format!("#print \"{proved}\""),
-    });
-    Ok(Body {
-        text,
+    Ok(Bodies {
+        theorem: statement.own().replace(['«', '»'], ""),
+        asked: format!("theorem {}{} by\n  sorry\n", statement.name, statement.rest),
         proof,
-        closed,
-        proved: comparison,
-        end,
-        name: proved,
-        axioms,
     })
 }
 
@@ -183,6 +109,11 @@ impl<'a> Statement<'a> {
         let (name, rest) = name.split_at(end);
         (!name.is_empty()).then_some(Self { name, rest })
     }
+
+    /// The name without the full stop before universe levels: `NAME.{u}`.
+    fn own(&self) -> &'a str {
+        self.name.trim_end_matches('.')
+    }
 }
 
 /// Whether a text declares a theorem of this name.
@@ -196,24 +127,6 @@ fn first_word(text: &str) -> Option<&str> {
     scan::words(text).first().map(|word| word.text)
 }
 
-/// The ends of what a file may leave open, sections and namespaces. Where one is missed or too many, Lean does not find the end of the proof's own section.
-fn ends(text: &str) -> String {
-    let words = scan::words(text);
-    let mut open = Vec::new();
-    for (place, word) in words.iter().enumerate() {
-        let next = words.get(place + 1).filter(|next| next.line == word.line);
-        match word.text {
-            "section" | "namespace" => open.push(next.map_or("", |name| name.text)),
-            "end" => {
-                open.pop();
-            }
-            _ => {}
-        }
-    }
-    let ends = open.iter().rev().map(|name| format!("end {name}\n"));
-    ends.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,12 +136,12 @@ mod tests {
         statement: "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n",
     };
 
-    fn made(completion: &str) -> Result<Body, NoBody> {
-        body(TASK, completion, Axioms::Printed)
+    fn made(completion: &str) -> Result<Bodies, NoBody> {
+        bodies(TASK, completion)
     }
 
     fn text(completion: &str) -> String {
-        made(completion).unwrap().text
+        made(completion).unwrap().proof
     }
 
     #[test]
@@ -265,22 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn the_statement_alone_comes_before_and_the_comparison_after() {
-        let body = made("rw [h]").unwrap();
-        let lines: Vec<&str> = body.text.lines().collect();
-        assert!(lines[0].starts_with("theorem _asked_"));
-        let digest = body.name.strip_prefix("_proved_").unwrap();
-        assert_eq!(lines[body.proof - 3], format!("section _proof_{digest}"));
-        assert!(lines[body.proof - 1].starts_with("theorem two "));
-        assert!(lines[body.closed - 1].starts_with("theorem _closed_"));
-        assert_eq!(lines[body.closed], format!("end _proof_{digest}"));
-        assert_eq!(body.proved, body.closed + 3);
-        assert!(
-            lines[body.proved - 1]
-                .starts_with(&format!("theorem {} : type_of% @_asked_", body.name))
+    fn the_statement_is_asked_alone() {
+        let bodies = made("rw [h]").unwrap();
+        assert_eq!(bodies.theorem, "two");
+        assert_eq!(
+            bodies.asked,
+            "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  sorry\n"
         );
-        assert!(lines[body.proved - 1].ends_with(":= @_root_.two"));
-        assert_eq!(lines[body.end - 1], format!("#print axioms {}", body.name));
+        assert_eq!(bodies.asked, made("simp [h]").unwrap().asked);
     }
 
     #[test]
@@ -295,30 +200,15 @@ mod tests {
             for gone in ["--", "/-", "-/", "that", "draft"] {
                 assert!(!text.contains(gone), "{completion}: {text}");
             }
-            assert_eq!(text.matches("sorry").count(), 1, "{text}");
+            assert!(!text.contains("sorry"), "{text}");
         }
         let commented = Task {
             statement: "-- One.\ntheorem two (n : Nat) /- any -/ : n = n := by -- go on",
             ..TASK
         };
-        let body = body(commented, "rfl", Axioms::Printed).unwrap();
-        assert!(!body.text.contains("any") && !body.text.contains("go on"));
-    }
-
-    #[test]
-    fn what_a_file_leaves_open_is_ended_before_the_proofs_own_section() {
-        for (file, closing) in [
-            ("section\nTHEOREM", "end \nend _proof_"),
-            ("section A\nTHEOREM\nend A", "intro\nend _proof_"),
-            (
-                "noncomputable section\nnamespace A.B\nend A.B\nsection C\nTHEOREM",
-                "intro\nend C\nend \nend _proof_",
-            ),
-            ("THEOREM\nend", "intro\nend _proof_"),
-        ] {
-            let file = file.replace("THEOREM", "theorem two : 1 = 1 := rfl");
-            let text = text(&file);
-            assert!(text.contains(closing), "{file}: {text}");
+        let bodies = bodies(commented, "rfl").unwrap();
+        for text in [bodies.asked, bodies.proof] {
+            assert!(!text.contains("any") && !text.contains("go on"), "{text}");
         }
     }
 
@@ -346,14 +236,10 @@ mod tests {
         ] {
             let task = Task { statement, ..TASK };
             assert!(
-                matches!(body(task, "rfl", Axioms::Printed), Err(NoBody::BadTask(_))),
+                matches!(bodies(task, "rfl"), Err(NoBody::BadTask(_))),
                 "{statement}"
             );
         }
-        assert!(matches!(
-            body(TASK, "exact?", Axioms::Scanned),
-            Err(NoBody::Refused(_))
-        ));
         assert!(made("exact?").is_ok());
     }
 
@@ -367,11 +253,5 @@ mod tests {
                 assert_eq!((read.name, read.rest), ("t", " : 1 = 1 :="), "{statement}");
             }
         }
-    }
-
-    #[test]
-    fn the_same_completion_makes_the_same_body() {
-        assert_eq!(made("rw [h]"), made("rw [h]"));
-        assert_ne!(made("rw [h]").unwrap().name, made("simp [h]").unwrap().name);
     }
 }

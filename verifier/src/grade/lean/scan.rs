@@ -1,4 +1,4 @@
-//! The words of a Lean text: what a proof may not contain is found before Lean sees it.
+//! The words of a Lean text: what a proof may not contain is found before Lean sees it. A first, cheap refusal: no verdict rests on it alone.
 //!
 //! Elaborating a Lean file runs code that the file contains: macros, elaborators, `#eval`. A proof needs none of it, so what defines or runs such code is refused by its
 //! words. Where Lean sees a comment begin or end is easily misjudged (`«--»`, `/--/`, `/-/-`), so Lean is given a text without comments: what is scanned is what Lean
@@ -38,9 +38,12 @@ const WORDS: &[(&str, &str)] = &[
     ("implementedBy", CODE),
     ("extern", CODE),
     ("csimp", CODE),
-    ("unsafe", CODE),
-    ("unsafeCast", CODE),
-    ("unsafeIO", CODE),
+    ("lcProof", UNPROVED),
+    ("lcUnreachable", UNPROVED),
+    ("timeit", CODE),
+    ("allocprof", CODE),
+    ("System", CODE),
+    ("asTask", CODE),
     ("initialize", CODE),
     ("builtin_initialize", CODE),
     ("elab", META),
@@ -120,7 +123,7 @@ const NOTATION: &str = "it changes how text is read";
 const ASSUMED: &str = "what follows would assume more than it says";
 
 /// Beginnings of words that define what runs at elaboration.
-const BEGINNINGS: &[&str] = &["declare_", "register_", "builtin_"];
+const BEGINNINGS: &[&str] = &["declare_", "register_", "builtin_", "unsafe"];
 
 /// Options that a proof may set: what it may cost, and what is shown.
 const OPTIONS: &[&str] = &[
@@ -303,6 +306,8 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
         return refuse(mark, "what a comment hides cannot be scanned");
     }
     let words = words(text);
+    // Whether the parentheses that were met last held a tactic's setting: more may follow them.
+    let mut configured = false;
     for (place, word) in words.iter().enumerate() {
         let before = place.checked_sub(1).map(|place| words[place]);
         let next = words.get(place + 1);
@@ -324,6 +329,30 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
             }
         }
         match word.text {
+            "(" => {
+                if let Some(name) = setting(&words, place) {
+                    let before = before.map_or("", |word| word.text);
+                    let tactic = before.trim_end_matches(['?', '!']);
+                    let configures = name == "config"
+                        || CONFIGURED.contains(&tactic)
+                        || (before == ")" && configured);
+                    configured = configures;
+                    if configures
+                        && !TACTICS.contains(&name)
+                        && !configures_by_a_literal(&words, place)
+                    {
+                        return refuse(
+                            name,
+                            "a tactic's configuration may hold numbers, `true`, `false` and lists of them; Lean runs anything else",
+                        );
+                    }
+                } else {
+                    configured = false;
+                }
+            }
+            "class" if next.is_some_and(|next| next.text == "abbrev") => {
+                return refuse("class abbrev", "it changes what a statement means");
+            }
             // #eval, #check and all commands of that kind; but `#α` and `s.card = #s` are no commands: those stand within a line.
             "#" => {
                 let first = before.is_none_or(|before| before.line < word.line);
@@ -364,27 +393,97 @@ fn is_command(word: &str) -> bool {
     COMMANDS.iter().any(command)
 }
 
-/// Endings of tactics that look through everything known, the statement that is assumed for comparison included, and options that make others do so.
-const SEARCHES: &[&str] = &[
-    "exact?",
-    "apply?",
-    "rw?",
-    "rewrites?",
-    "observe?",
-    "try?",
-    "hint",
-    "suggestions",
-    "locals",
+/// Tactics that take a configuration: `simp (maxSteps := 1000)`.
+const CONFIGURED: &[&str] = &[
+    "abel_nf",
+    "aesop",
+    "apply",
+    "bv_omega",
+    "conv",
+    "dsimp",
+    "erw",
+    "exact_mod_cast",
+    "field_simp",
+    "gcongr",
+    "grind",
+    "linarith",
+    "linear_combination",
+    "nlinarith",
+    "norm_cast",
+    "norm_num",
+    "omega",
+    "polyrith",
+    "positivity",
+    "push_cast",
+    "rewrite",
+    "ring",
+    "ring_nf",
+    "rw",
+    "rwa",
+    "simp",
+    "simp_all",
+    "simp_arith",
+    "simp_intro",
+    "simp_rw",
+    "simpa",
+    "solve_by_elim",
+    "split",
+    "tauto",
+    "unfold",
 ];
 
-/// A tactic of `text` that searches what is known.
-pub(super) fn search(text: &str) -> Option<Refused> {
-    let searches = |word: &Word<'_>| SEARCHES.iter().any(|search| word.text.ends_with(search));
-    let found = words(text).into_iter().find(searches)?;
-    Some(Refused {
-        word: found.text.to_owned(),
-        why: "where Lean does not list axioms, a search may find the statement itself",
-    })
+/// Settings whose value is a tactic, which is scanned like every other.
+const TACTICS: &[&str] = &["disch", "discharger"];
+
+/// What may stand in a configuration behind a full stop.
+const CHOICES: &[&str] = &[
+    "all",
+    "default",
+    "instances",
+    "neg",
+    "none",
+    "pos",
+    "reducible",
+];
+
+/// Whether a setting of a tactic that begins at `place`, with its parenthesis, is a literal. Lean evaluates what stands there, without a look by the kernel.
+fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
+    let text = |at: usize| words.get(at).map_or("", |word| word.text);
+    let mut depth = 0_usize;
+    let mut at = place;
+    loop {
+        let word = text(at);
+        match word {
+            "(" | "{" | "[" => depth += 1,
+            ")" | "}" | "]" => {
+                depth -= 1;
+                if depth == 0 {
+                    return true;
+                }
+            }
+            "" => return false,
+            "true" | "false" | "," | ":" | "=" => {}
+            "." => {
+                at += 1;
+                if !CHOICES.contains(&text(at)) {
+                    return false;
+                }
+            }
+            _ if word.bytes().all(|byte| byte.is_ascii_digit()) => {}
+            // A setting's own name.
+            _ if is_name(word) && text(at + 1) == ":" && text(at + 2) == "=" => {}
+            _ => return false,
+        }
+        at += 1;
+    }
+}
+
+/// The setting that begins at `place`, which holds a parenthesis.
+fn setting<'a>(words: &[Word<'a>], place: usize) -> Option<&'a str> {
+    let [_, name, colon, equals, ..] = words.get(place..)? else {
+        return None;
+    };
+    (is_name(name.text) && colon.text == ":" && equals.text == "=").then_some(name.text)
 }
 
 /// A header that nobody has vouched for, without its comments: it may import, open namespaces and set options, and nothing else.

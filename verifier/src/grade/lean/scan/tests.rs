@@ -205,11 +205,47 @@ fn a_header_imports_opens_and_sets_options() {
 }
 
 #[test]
-fn searches_are_found() {
-    assert_eq!(search("intro h\nexact?").unwrap().word, "exact?");
-    assert_eq!(search("grind +suggestions").unwrap().word, "suggestions");
-    assert_eq!(search("intro h 1exact?").unwrap().word, "1exact?");
-    assert_eq!(search("exact h"), None);
+fn a_tactics_configuration_is_literal() {
+    for proof in [
+        "simp (config := { decide := true, maxSteps := 100 }) [h]",
+        "simp (maxSteps := 100000) (decide := true) at h",
+        "simp (disch := norm_num) only [foo (n := m + 1)]",
+        "simp? +arith (contextual := true)",
+        "nlinarith (config := {}) [sq_nonneg (a + b)]",
+        "rw (config := { occs := .pos [1, 2] }) [h]",
+        "exact foo (n := Nat.succ m) (k := fun x => x)",
+        "apply foo (n := m)",
+    ] {
+        assert_eq!(judged(proof), Ok(()), "{proof}");
+    }
+    for proof in [
+        "simp (maxSteps := run (.print 1))",
+        "simp! (config := c)",
+        "simp (decide := true) (maxSteps := n)",
+        "linarith (config := { preprocessors := [one] })",
+        "foo (config := bar)",
+        "simp (config := { decide := true, maxSteps := f 1 })",
+        "simp (maxSteps := (.print \"x\"))",
+        "simp (maxSteps := 1",
+    ] {
+        assert!(judged(proof).is_err(), "{proof}");
+    }
+}
+
+#[test]
+fn code_outside_of_the_kernel_is_refused_by_its_names() {
+    for proof in [
+        "exact unsafeEIO x",
+        "exact unsafeBaseIO x",
+        "exact lcProof",
+        "exact timeit \"a\" x",
+        "exact allocprof \"a\" x",
+        "open System in exact h",
+        "exact (.print 1).asTask",
+        "class abbrev C (α : Type) := Inhabited α",
+    ] {
+        assert!(judged(proof).is_err(), "{proof}");
+    }
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! A process a file, its jail and the checker after it, against a stand-in for `lean`.
+//! A process for each file, its jail, what it leaves, and the checker after it, against a stand-in for `lean`.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -8,7 +8,9 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
 use lean::{PYTHON, jail, program, stand_in};
-use sandboxes::lean::{Bounds, Jail, Lean, LeanError, Plain, Project, Replay, Said};
+use sandboxes::lean::{
+    Bounds, Compiled, Compiler, Jail, Lean, LeanError, Program, Project, Replay, Said,
+};
 
 const BOUNDS: Bounds = Bounds {
     seconds: 60,
@@ -23,13 +25,18 @@ const SHORT: Bounds = Bounds {
     memory_mib: 500,
 };
 
-fn plain(jail: Jail) -> Plain {
+fn stand_in_for_lean(jail: Jail) -> Program {
     let mut program = program("stand_in_lean.py", jail);
     program.command.push("--json".to_owned());
-    Plain {
-        program,
-        bounds: BOUNDS,
-    }
+    program
+}
+
+fn lean(jail: Jail) -> Compiler {
+    Compiler::new(stand_in_for_lean(jail), BOUNDS, 2)
+}
+
+fn said(lean: &Compiler, header: &str, body: &str) -> Said {
+    lean.compile(header, body).unwrap().said
 }
 
 fn texts(said: &Said) -> Vec<(usize, &str)> {
@@ -42,53 +49,53 @@ fn texts(said: &Said) -> Vec<(usize, &str)> {
 #[test]
 fn messages_are_counted_from_the_bodys_first_line() {
     for header in ["", "import A", "import A\nopen B\n\n"] {
-        let said = plain(Jail::None)
-            .check(header, "say one\n\nsay three\n")
-            .unwrap();
+        let said = said(&lean(Jail::None), header, "say one\n\nsay three\n");
         assert_eq!(texts(&said), [(1, "one"), (3, "three")], "{header:?}");
     }
-    let said = plain(Jail::None)
-        .check("error unknown module", "say one")
-        .unwrap();
+    let said = said(&lean(Jail::None), "error unknown module", "say one");
     assert_eq!(said.header[0].data, "unknown module");
 }
 
 #[test]
 fn an_error_is_an_answer_and_a_crash_is_none() {
-    let said = plain(Jail::None).check("", "error unsolved goals").unwrap();
-    assert_eq!(texts(&said), [(1, "unsolved goals")]);
-    let error = plain(Jail::None).check("", "say one\ndie").unwrap_err();
+    let compiled = lean(Jail::None)
+        .compile("", "error unsolved goals")
+        .unwrap();
+    assert_eq!(texts(&compiled.said), [(1, "unsolved goals")]);
+    assert!(compiled.files.is_empty());
+    let error = lean(Jail::None).compile("", "say one\ndie").unwrap_err();
     assert!(matches!(error, LeanError::Crashed(_)), "{error}");
 }
 
 #[test]
 fn what_does_not_end_is_ended() {
     for jail in [Some(Jail::None), jail()].into_iter().flatten() {
-        let plain = Plain {
-            bounds: SHORT,
-            ..plain(jail)
-        };
-        assert_eq!(plain.check("", "hang").unwrap_err(), LeanError::Timeout(3));
+        let lean = Compiler::new(stand_in_for_lean(jail), SHORT, 1);
+        assert_eq!(lean.compile("", "hang").unwrap_err(), LeanError::Timeout(3));
     }
 }
 
 #[test]
-fn a_jail_has_no_network_no_files_to_write_and_no_other_processes() {
+fn a_jail_has_no_network_no_other_processes_and_no_folder_to_write_in_but_its_own() {
     let Some(jail) = jail() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let body = format!(
         "write\ncall {}\nlook",
         listener.local_addr().unwrap().port()
     );
-    let said = plain(jail).check("", &body).unwrap();
+    let inside = said(&lean(jail), "", &body);
     // Its own processes: bubblewrap's init and itself.
     assert_eq!(
-        texts(&said),
-        [(1, "wrote []"), (2, "nobody there"), (3, "2 processes")]
+        texts(&inside),
+        [
+            (1, "wrote ['Proof.lean', 'beside']"),
+            (2, "nobody there"),
+            (3, "2 processes")
+        ]
     );
     // What the test would see without one.
-    let said = plain(Jail::None).check("", &body).unwrap();
-    assert_eq!(texts(&said)[1], (2, "called"));
+    let outside = said(&lean(Jail::None), "", &body);
+    assert_eq!(texts(&outside)[1], (2, "called"));
 }
 
 #[test]
@@ -116,11 +123,11 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_what_the_program_names() {
         "read {others}/secret\nknock {others}/socket\nread {others}/link/library\nread {others}/own/library\nread {others}/link/token\nread {}",
         token.path().display()
     );
-    let mut plain = plain(jail);
-    plain.program.dir = Some(link);
-    plain.program.secrets = vec![own.join("token"), token.path().to_owned()];
-    let said = plain.check("", &body).unwrap();
-    let seen: Vec<&str> = texts(&said).into_iter().map(|(_, text)| text).collect();
+    let mut program = stand_in_for_lean(jail);
+    program.dir = Some(link);
+    program.secrets = vec![own.join("token"), token.path().to_owned()];
+    let inside = said(&Compiler::new(program.clone(), BOUNDS, 1), "", &body);
+    let seen: Vec<&str> = texts(&inside).into_iter().map(|(_, text)| text).collect();
     assert_eq!(
         seen,
         [
@@ -133,9 +140,9 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_what_the_program_names() {
         ]
     );
     // What the test would see without one.
-    plain.program.jail = Jail::None;
-    let said = plain.check("", &body).unwrap();
-    let seen: Vec<&str> = texts(&said).into_iter().map(|(_, text)| text).collect();
+    program.jail = Jail::None;
+    let outside = said(&Compiler::new(program, BOUNDS, 1), "", &body);
+    let seen: Vec<&str> = texts(&outside).into_iter().map(|(_, text)| text).collect();
     assert_eq!(
         seen,
         ["others'", "called", "own", "own", "secret", "secret"]
@@ -147,9 +154,9 @@ fn a_process_gets_leans_variables_and_no_others() {
     // Cargo sets some for the tests that it starts.
     let ours = |name: &str| name.starts_with("CARGO");
     for jail in [Some(Jail::None), jail()].into_iter().flatten() {
-        let mut plain = plain(jail);
-        plain.program.env = vec![("GIVEN".to_owned(), "1".to_owned())];
-        let said = plain.check("", "variables").unwrap();
+        let mut program = stand_in_for_lean(jail);
+        program.env = vec![("GIVEN".to_owned(), "1".to_owned())];
+        let said = said(&Compiler::new(program, BOUNDS, 1), "", "variables");
         let names: Vec<&str> = said.body[0].data.split(' ').collect();
         assert!(
             names.contains(&"PATH") && names.contains(&"GIVEN"),
@@ -168,7 +175,7 @@ fn replay(jail: Jail) -> Replay {
         "{module}",
     ];
     Replay {
-        lean: plain(jail).program,
+        lean: stand_in_for_lean(jail),
         command: command.map(str::to_owned).to_vec(),
         bounds: BOUNDS,
     }
@@ -179,21 +186,56 @@ fn a_checker_reads_what_was_compiled_and_has_the_last_word() {
     let jails = [Some(Jail::None), jail()];
     for jail in jails.into_iter().flatten() {
         let replay = replay(jail);
-        assert_eq!(replay.objection("say fine").unwrap(), None);
-        let objection = replay.objection("say unsound").unwrap();
+        let compiled = lean(jail).compile("", "say fine").unwrap();
+        assert_eq!(compiled.files, [b"compiled".to_vec()]);
+        let objection = |file| replay.objection(file, &compiled);
+        assert_eq!(objection("say fine").unwrap(), None);
         assert_eq!(
-            objection.as_deref(),
+            objection("say unsound").unwrap().as_deref(),
             Some("(kernel) declaration type mismatch")
         );
-        assert!(matches!(
-            replay.objection("say crash"),
-            Err(LeanError::Crashed(_))
-        ));
-        assert!(matches!(
-            replay.objection("error what does not compile"),
-            Err(LeanError::Crashed(_))
-        ));
+        assert!(matches!(objection("say crash"), Err(LeanError::Crashed(_))));
     }
+}
+
+/// A process that runs a proof may put anything where its compiled module should be.
+#[test]
+fn what_is_left_in_place_of_a_compiled_module_is_no_way_out() {
+    let Some(jail) = jail() else { return };
+    let secret = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::write(secret.path(), "secret").unwrap();
+    let link = format!("link {}", secret.path().display());
+    for body in [link.as_str(), "pipe", "folder"] {
+        let compiled = lean(jail).compile("", body).unwrap();
+        assert_eq!(compiled.files, Vec::<Vec<u8>>::new(), "{body}");
+    }
+    for body in ["fill", "litter"] {
+        let filled = lean(jail).compile("", body);
+        assert_eq!(filled, Err(LeanError::Output(256)), "{body}");
+    }
+}
+
+#[test]
+fn no_more_processes_run_at_a_time_than_are_allowed() {
+    let lean = Compiler::new(stand_in_for_lean(Jail::None), BOUNDS, 1);
+    let times: Vec<Compiled> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| lean.compile("", "times").unwrap()))
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let mut spans: Vec<(f64, f64)> = times
+        .iter()
+        .map(|compiled| {
+            let (from, to) = compiled.said.body[0].data.split_once(' ').unwrap();
+            (from.parse().unwrap(), to.parse().unwrap())
+        })
+        .collect();
+    spans.sort_by(|one, other| one.0.total_cmp(&other.0));
+    assert!(
+        spans.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+        "{spans:?}"
+    );
 }
 
 #[test]

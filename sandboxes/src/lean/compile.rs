@@ -1,0 +1,149 @@
+//! A file is compiled by a Lean process of its own, in its jail: its messages, and what it made of the file.
+//!
+//! Elaborating a file runs code that the file holds, so nothing that the process says or leaves is believed: the messages explain, and what was compiled is checked
+//! again by whoever reads it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::process::Process;
+use super::{Bounds, Compiled, Lean, LeanError, Message, Program, split};
+
+/// Name of the module that a file is compiled to.
+pub(super) const MODULE: &str = "Proof";
+
+/// The files of a compiled module: its own, and those of what is private in one of Lean's module system.
+pub(super) const EXTENSIONS: [&str; 3] = ["olean", "olean.server", "olean.private"];
+
+/// MiB that a process may write into its folder.
+pub(super) const MAX_WRITTEN_MIB: u64 = 256;
+
+/// Starts Lean anew for each file.
+#[derive(Debug)]
+pub struct Compiler {
+    program: Program,
+    bounds: Bounds,
+    /// Processes at a time.
+    processes: usize,
+    running: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Compiler {
+    /// `program` is started with `-R FOLDER -o OLEAN FILE`, by at most `processes` callers at a time; others wait.
+    #[must_use]
+    pub fn new(program: Program, bounds: Bounds, processes: usize) -> Self {
+        Self {
+            program,
+            bounds,
+            processes: processes.max(1),
+            running: Mutex::new(0),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Waits until there is room for another process.
+    fn enter(&self) -> Running<'_> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self
+            .ended
+            .wait_while(running, |running| *running >= self.processes)
+            .unwrap_or_else(PoisonError::into_inner);
+        *running += 1;
+        Running(self)
+    }
+}
+
+/// A process that runs, or is about to.
+struct Running<'a>(&'a Compiler);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *self
+            .0
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.ended.notify_one();
+    }
+}
+
+impl Lean for Compiler {
+    fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
+        let broken = |error: std::io::Error| {
+            LeanError::Missing(format!("the folder for its file cannot be made: {error}"))
+        };
+        let folder = tempfile::tempdir().map_err(broken)?;
+        let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let header = header.trim_end();
+        std::fs::write(path("lean"), format!("{header}\n\n{body}")).map_err(broken)?;
+        let mut words = self.program.command.clone();
+        words.extend([
+            "-R".to_owned(),
+            text(folder.path()),
+            "-o".to_owned(),
+            text(&path("olean")),
+            text(&path("lean")),
+        ]);
+
+        let _running = self.enter();
+        let seconds = self.bounds.start_seconds + self.bounds.seconds;
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        let command = self
+            .program
+            .command(&words, &[folder.path()], Some(folder.path()));
+        let process = Process::start(command, self.program.jail, self.bounds.memory_mib)?
+            .watching(folder.path(), MAX_WRITTEN_MIB);
+        let (status, out, complaint) = process.finish(deadline, seconds)?;
+        // Other lines are the program's own chatter.
+        let messages: Vec<Message> = String::from_utf8_lossy(&out)
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        // 1 is how Lean says that there are errors among the messages.
+        let errors = status.code() == Some(1) && !messages.is_empty();
+        if !status.success() && !errors {
+            return Err(LeanError::Crashed(format!("{status}; {complaint}")));
+        }
+        let files = if status.success() {
+            written(&EXTENSIONS.map(path))?
+        } else {
+            Vec::new()
+        };
+        let lines = header.lines().count().max(1);
+        Ok(Compiled {
+            said: split(messages, lines + 2),
+            files,
+        })
+    }
+}
+
+/// The files that a process left, as far as they are files: nothing where the first is missing. A process that runs a proof may have put anything in their place.
+fn written(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, LeanError> {
+    let mut files = Vec::new();
+    for path in paths {
+        // Neither a link is followed nor a pipe waited for.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let flags = i32::try_from(flags.bits()).unwrap_or(0);
+        let opened = File::options().read(true).custom_flags(flags).open(path);
+        let Ok(file) = opened else {
+            break;
+        };
+        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            break;
+        }
+        let mut bytes = Vec::new();
+        let limit = MAX_WRITTEN_MIB << 20;
+        let read = file.take(limit + 1).read_to_end(&mut bytes);
+        if read.is_err() || bytes.len() as u64 > limit {
+            return Err(LeanError::Output(MAX_WRITTEN_MIB));
+        }
+        files.push(bytes);
+    }
+    Ok(files)
+}

@@ -1,0 +1,299 @@
+//! The state of one check: what is declared, what was found out, and what it may still cost.
+
+use std::rc::Rc;
+
+use crate::decode::{Constant, Constructor, Inductive, Kind, Recursor};
+use crate::library::{Library, Memories};
+use crate::store::{Expr, ExprId, LevelsId, Map, NameId, Store};
+use crate::{Budget, Error};
+
+/// How often judgements may call each other; a call takes some hundred bytes of the stack each time.
+const MAX_NESTING: u32 = 100_000;
+
+/// Checks declarations on top of a library.
+pub struct Checker<'a> {
+    pub(crate) store: Store,
+    pub(crate) known: Known,
+    library: &'a Library,
+    memories: Memories,
+    /// What was read or added, by name; `None` where there is none.
+    constants: Map<NameId, Option<Rc<Constant>>>,
+    /// What was added.
+    added: Map<NameId, ()>,
+    pub(crate) inferred: [Map<ExprId, ExprId>; 2],
+    pub(crate) reduced: Map<ExprId, ExprId>,
+    pub(crate) reduced_core: Map<ExprId, ExprId>,
+    /// Expressions that are known to be equal, each by another one of its class.
+    pub(crate) classes: Map<ExprId, ExprId>,
+    /// Applications of one constant whose arguments are known not to be equal.
+    pub(crate) unequal: Map<(ExprId, ExprId), ()>,
+    types: Map<(NameId, LevelsId), ExprId>,
+    values: Map<(NameId, LevelsId), Option<ExprId>>,
+    /// Binders that are open.
+    pub(crate) open: u32,
+    nesting: u32,
+    steps: u64,
+    budget: Budget,
+}
+
+/// Names that the language itself knows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) nat: NameId,
+    pub(crate) zero: NameId,
+    pub(crate) succ: NameId,
+    pub(crate) string: NameId,
+    pub(crate) string_mk: NameId,
+    pub(crate) string_of_list: NameId,
+    pub(crate) char: NameId,
+    pub(crate) char_of_nat: NameId,
+    pub(crate) nil: NameId,
+    pub(crate) cons: NameId,
+    pub(crate) yes: NameId,
+    pub(crate) no: NameId,
+    pub(crate) quot_mk: NameId,
+    pub(crate) quot_lift: NameId,
+    pub(crate) quot_ind: NameId,
+    pub(crate) binary: [NameId; 13],
+    pub(crate) pow: NameId,
+    pub(crate) log2: NameId,
+}
+
+/// The operations on numbers that are computed, in the order of [`Known::binary`].
+pub(crate) const BINARY: [&str; 13] = [
+    "Nat.add",
+    "Nat.sub",
+    "Nat.mul",
+    "Nat.div",
+    "Nat.mod",
+    "Nat.gcd",
+    "Nat.beq",
+    "Nat.ble",
+    "Nat.land",
+    "Nat.lor",
+    "Nat.xor",
+    "Nat.shiftLeft",
+    "Nat.shiftRight",
+];
+
+impl Known {
+    fn new(store: &mut Store) -> Self {
+        let mut name = |dotted| store.name(dotted);
+        let binary = BINARY.map(&mut name);
+        Self {
+            nat: name("Nat"),
+            zero: name("Nat.zero"),
+            succ: name("Nat.succ"),
+            string: name("String"),
+            string_mk: name("String.mk"),
+            string_of_list: name("String.ofList"),
+            char: name("Char"),
+            char_of_nat: name("Char.ofNat"),
+            nil: name("List.nil"),
+            cons: name("List.cons"),
+            yes: name("Bool.true"),
+            no: name("Bool.false"),
+            quot_mk: name("Quot.mk"),
+            quot_lift: name("Quot.lift"),
+            quot_ind: name("Quot.ind"),
+            binary,
+            pow: name("Nat.pow"),
+            log2: name("Nat.log2"),
+        }
+    }
+}
+
+impl<'a> Checker<'a> {
+    /// Nothing is declared but what the library holds.
+    #[must_use]
+    pub fn new(library: &'a Library, budget: Budget) -> Self {
+        let mut store = Store::default();
+        let known = Known::new(&mut store);
+        Self {
+            store,
+            known,
+            library,
+            memories: Memories::default(),
+            constants: Map::default(),
+            added: Map::default(),
+            inferred: Default::default(),
+            reduced: Map::default(),
+            reduced_core: Map::default(),
+            classes: Map::default(),
+            unequal: Map::default(),
+            types: Map::default(),
+            values: Map::default(),
+            open: 0,
+            nesting: 0,
+            steps: 0,
+            budget,
+        }
+    }
+
+    /// What it knows of terms.
+    pub fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// Steps that were taken.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Counts a step.
+    pub(crate) fn step(&mut self) -> Result<(), Error> {
+        self.steps += 1;
+        if self.steps > self.budget.steps
+            || self.store.size() > self.budget.terms
+            || self.store.is_too_deep()
+        {
+            return Err(Error::Budget);
+        }
+        Ok(())
+    }
+
+    /// Does `what`, one level deeper.
+    pub(crate) fn deeper<T>(
+        &mut self,
+        what: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.step()?;
+        if self.nesting >= MAX_NESTING {
+            return Err(Error::Budget);
+        }
+        self.nesting += 1;
+        let made = what(self);
+        self.nesting -= 1;
+        made
+    }
+
+    /// The declaration of a name.
+    pub fn find(&mut self, name: NameId) -> Result<Option<Rc<Constant>>, Error> {
+        if let Some(found) = self.constants.get(&name) {
+            return Ok(found.clone());
+        }
+        let found = match self.library.place(&self.store, name) {
+            Some(place) => Some(
+                self.library
+                    .read(place, &mut self.store, &mut self.memories)?,
+            ),
+            None => None,
+        };
+        // Two names may have one digest.
+        let found = found
+            .filter(|constant| constant.name == name && constant.kind != Kind::Unsafe)
+            .map(Rc::new);
+        self.constants.insert(name, found.clone());
+        Ok(found)
+    }
+
+    /// The declaration at a place of the library.
+    pub fn read(&mut self, place: (u32, u64)) -> Result<Constant, Error> {
+        self.library
+            .read(place, &mut self.store, &mut self.memories)
+    }
+
+    /// As [`Checker::find`]; an error where there is none.
+    pub(crate) fn declared(&mut self, name: NameId) -> Result<Rc<Constant>, Error> {
+        match self.find(name)? {
+            Some(found) => Ok(found),
+            None => Err(self.reject(format_args!("`{}` is not declared", self.store.show(name)))),
+        }
+    }
+
+    pub(crate) fn reject(&self, why: std::fmt::Arguments<'_>) -> Error {
+        Error::Rejected(why.to_string())
+    }
+
+    /// Whether a name was added, not imported.
+    #[must_use]
+    pub fn is_added(&self, name: NameId) -> bool {
+        self.added.contains_key(&name)
+    }
+
+    /// Takes a declaration that was checked.
+    pub(crate) fn insert(&mut self, constant: Constant) {
+        self.added.insert(constant.name, ());
+        self.constants
+            .insert(constant.name, Some(Rc::new(constant)));
+    }
+
+    /// The type of a constant at levels.
+    pub(crate) fn type_at(&mut self, name: NameId, levels: LevelsId) -> Result<ExprId, Error> {
+        if let Some(known) = self.types.get(&(name, levels)) {
+            return Ok(*known);
+        }
+        let constant = self.declared(name)?;
+        let list = self.store.levels_of(levels).to_vec();
+        if list.len() != constant.params.len() {
+            return Err(self.reject(format_args!(
+                "`{}` has {} universe levels, not {}",
+                self.store.show(name),
+                constant.params.len(),
+                list.len()
+            )));
+        }
+        let ty = self.store.at_levels(constant.ty, &constant.params, &list);
+        self.types.insert((name, levels), ty);
+        Ok(ty)
+    }
+
+    /// What a constant is defined as, at levels; and how soon it is unfolded.
+    pub(crate) fn value_at(
+        &mut self,
+        name: NameId,
+        levels: LevelsId,
+    ) -> Result<Option<ExprId>, Error> {
+        if let Some(known) = self.values.get(&(name, levels)) {
+            return Ok(*known);
+        }
+        let value = match self.find(name)? {
+            Some(constant) => match constant.kind {
+                Kind::Definition(value, _) | Kind::Theorem(value) => {
+                    let list = self.store.levels_of(levels).to_vec();
+                    (list.len() == constant.params.len())
+                        .then(|| self.store.at_levels(value, &constant.params, &list))
+                }
+                _ => None,
+            },
+            None => None,
+        };
+        self.values.insert((name, levels), value);
+        Ok(value)
+    }
+
+    pub(crate) fn inductive(&mut self, name: NameId) -> Result<Option<Inductive>, Error> {
+        Ok(self.find(name)?.and_then(|constant| match &constant.kind {
+            Kind::Inductive(inductive) => Some(inductive.clone()),
+            _ => None,
+        }))
+    }
+
+    pub(crate) fn constructor(&mut self, name: NameId) -> Result<Option<Constructor>, Error> {
+        Ok(self.find(name)?.and_then(|constant| match &constant.kind {
+            Kind::Constructor(constructor) => Some(constructor.clone()),
+            _ => None,
+        }))
+    }
+
+    pub(crate) fn recursor(
+        &mut self,
+        name: NameId,
+    ) -> Result<Option<(Rc<Constant>, Recursor)>, Error> {
+        Ok(self.find(name)?.and_then(|constant| {
+            let Kind::Recursor(recursor) = &constant.kind else {
+                return None;
+            };
+            let recursor = recursor.clone();
+            Some((constant, recursor))
+        }))
+    }
+
+    /// A variable for an opened binder, other than all that are open now.
+    pub(crate) fn local(&mut self, ty: ExprId) -> ExprId {
+        let local = self.store.expr(Expr::Free(self.open, ty));
+        self.open += 1;
+        local
+    }
+}

@@ -1,0 +1,412 @@
+//! From a compiled module's objects to names, expressions and declarations.
+
+use crate::Error;
+use crate::olean::{Image, Object};
+use crate::store::{ANONYMOUS, Expr, ExprId, Level, LevelId, Map, NameId, Store, ZERO};
+
+/// A declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Constant {
+    /// Its name.
+    pub name: NameId,
+    /// The names of its universe levels.
+    pub params: Vec<NameId>,
+    /// Its type.
+    pub ty: ExprId,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a declaration is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Assumed.
+    Axiom,
+    /// Defined, with how soon it is unfolded.
+    Definition(ExprId, Hint),
+    /// Proved.
+    Theorem(ExprId),
+    /// Defined, and never unfolded.
+    Opaque(ExprId),
+    /// Part of Lean's quotients.
+    Quotient,
+    /// An inductive type.
+    Inductive(Inductive),
+    /// A constructor.
+    Constructor(Constructor),
+    /// A recursor.
+    Recursor(Recursor),
+    /// Not for proofs: `unsafe` or `partial`.
+    Unsafe,
+}
+
+/// How soon a definition is unfolded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hint {
+    /// Never before another.
+    Opaque,
+    /// Before those of less height.
+    Regular(u32),
+    /// At once.
+    Abbreviation,
+}
+
+/// An inductive type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inductive {
+    /// Arguments that are the same in all constructors.
+    pub params: u32,
+    /// Arguments behind them.
+    pub indices: u32,
+    /// The types declared together.
+    pub all: Vec<NameId>,
+    /// Their names, in order.
+    pub constructors: Vec<NameId>,
+    /// Whether a constructor takes a value of the type.
+    pub recursive: bool,
+}
+
+/// A constructor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Constructor {
+    /// The type that it makes.
+    pub of: NameId,
+    /// Arguments that are the type's parameters.
+    pub params: u32,
+    /// Arguments behind them.
+    pub fields: u32,
+}
+
+/// A recursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recursor {
+    /// The type's parameters.
+    pub params: u32,
+    /// The type's indices.
+    pub indices: u32,
+    /// What is shown: one for each type of the family.
+    pub motives: u32,
+    /// What it is shown from: one for each constructor.
+    pub minors: u32,
+    /// One for each constructor of the type.
+    pub rules: Vec<Rule>,
+    /// Whether it reduces at any proof of a proposition with one constructor without fields.
+    pub k: bool,
+}
+
+/// What a recursor makes of a constructor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The constructor.
+    pub constructor: NameId,
+    /// How many fields it has.
+    pub fields: u32,
+    /// A function of parameters, motives, minors and fields.
+    pub value: ExprId,
+}
+
+/// What was read of one module into one store.
+#[derive(Default)]
+pub(crate) struct Memory {
+    names: Map<Object, NameId>,
+    levels: Map<Object, LevelId>,
+    exprs: Map<Object, ExprId>,
+}
+
+/// Reads objects of one module.
+pub(crate) struct Decoder<'a> {
+    pub(crate) image: &'a Image,
+    pub(crate) store: &'a mut Store,
+    pub(crate) memory: &'a mut Memory,
+}
+
+fn broken(what: &str) -> Error {
+    Error::Unreadable(what.to_owned())
+}
+
+/// Parts of a module, in the order of its fields.
+const IMPORTS: u64 = 0;
+const NAMES: u64 = 1;
+const CONSTANTS: u64 = 2;
+
+/// The names and the declarations of a module, side by side.
+pub(crate) fn contents(image: &Image) -> Result<Vec<(Object, Object)>, Error> {
+    let names = image.array(image.field(image.root(), NAMES)?)?;
+    let constants = image.array(image.field(image.root(), CONSTANTS)?)?;
+    if names.len() != constants.len() {
+        return Err(broken("a module has names without declarations"));
+    }
+    Ok(names.into_iter().zip(constants).collect())
+}
+
+/// The names of the modules that a module imports.
+pub(crate) fn imports(image: &Image) -> Result<Vec<String>, Error> {
+    let mut store = Store::default();
+    let mut memory = Memory::default();
+    let mut decoder = Decoder {
+        image,
+        store: &mut store,
+        memory: &mut memory,
+    };
+    let imports = image.array(image.field(image.root(), IMPORTS)?)?;
+    let mut all = Vec::with_capacity(imports.len());
+    for import in imports {
+        let name = decoder.name(image.field(import, 0)?)?;
+        let name = decoder.store.whole(name);
+        // It becomes a path.
+        if name.contains(['/', '\\', '\0']) || name.split('.').any(str::is_empty) {
+            return Err(broken("a module has no name that a file could have"));
+        }
+        all.push(name);
+    }
+    Ok(all)
+}
+
+/// Whether a module is of Lean's module system, and keeps what is private in another file.
+pub(crate) fn is_module(image: &Image) -> bool {
+    // Older Leans have no such flag.
+    image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
+}
+
+impl Decoder<'_> {
+    pub(crate) fn name(&mut self, object: Object) -> Result<NameId, Error> {
+        let mut chain = Vec::new();
+        let mut at = object;
+        let mut name = loop {
+            if at & 1 == 1 {
+                break ANONYMOUS;
+            }
+            if let Some(known) = self.memory.names.get(&at) {
+                break *known;
+            }
+            chain.push(at);
+            if chain.len() > 10_000 {
+                return Err(broken("a name has no end"));
+            }
+            at = self.image.field(at, 0)?;
+        };
+        for object in chain.into_iter().rev() {
+            let part = self.image.field(object, 1)?;
+            name = match self.image.variant(object)? {
+                1 => self.store.str_name(name, self.image.text(part)?),
+                2 => {
+                    let number = self.image.nat(part)?;
+                    let number = u64::try_from(&number)
+                        .map_err(|_| broken("a name's number is too large"))?;
+                    self.store.num_name(name, number)
+                }
+                _ => return Err(broken("a name is of no known kind")),
+            };
+            self.memory.names.insert(object, name);
+        }
+        Ok(name)
+    }
+
+    fn name_list(&mut self, object: Object) -> Result<Vec<NameId>, Error> {
+        let list = self.image.list(object)?;
+        list.into_iter().map(|object| self.name(object)).collect()
+    }
+
+    fn level(&mut self, root: Object) -> Result<LevelId, Error> {
+        let mut open = vec![(root, false)];
+        let mut parents: Map<Object, ()> = Map::default();
+        while let Some((object, seen)) = open.pop() {
+            if object & 1 == 1 {
+                continue;
+            }
+            if self.memory.levels.contains_key(&object) {
+                continue;
+            }
+            let tag = self.image.variant(object)?;
+            let parts: &[u64] = match tag {
+                1 => &[0],
+                2 | 3 => &[0, 1],
+                _ => &[],
+            };
+            if !seen && !parts.is_empty() {
+                if parents.insert(object, ()).is_some() || open.len() > 1 << 16 {
+                    return Err(broken("a level holds itself"));
+                }
+                open.push((object, true));
+                for part in parts {
+                    open.push((self.image.field(object, *part)?, false));
+                }
+                continue;
+            }
+            let mut of = [ZERO; 2];
+            for (of, part) in of.iter_mut().zip(parts) {
+                let part = self.image.field(object, *part)?;
+                *of = self.known_level(part)?;
+            }
+            let level = match tag {
+                0 => Level::Zero,
+                1 => Level::Succ(of[0]),
+                2 => Level::Max(of[0], of[1]),
+                3 => Level::IMax(of[0], of[1]),
+                4 => Level::Param(self.name(self.image.field(object, 0)?)?),
+                _ => return Err(broken("a level is not determined")),
+            };
+            let id = self.store.level(level);
+            self.memory.levels.insert(object, id);
+        }
+        self.known_level(root)
+    }
+
+    fn known_level(&self, object: Object) -> Result<LevelId, Error> {
+        if object & 1 == 1 {
+            return Ok(ZERO);
+        }
+        let known = self.memory.levels.get(&object);
+        known.copied().ok_or_else(|| broken("a level holds itself"))
+    }
+
+    /// An expression; `mdata` is left out.
+    pub(crate) fn expr(&mut self, root: Object) -> Result<ExprId, Error> {
+        let mut open = vec![(root, false)];
+        let mut parents: Map<Object, ()> = Map::default();
+        while let Some((object, seen)) = open.pop() {
+            if self.memory.exprs.contains_key(&object) {
+                continue;
+            }
+            let tag = self.image.variant(object)?;
+            let parts: &[u64] = match tag {
+                5 => &[0, 1],
+                6 | 7 => &[1, 2],
+                8 => &[1, 2, 3],
+                10 => &[1],
+                11 => &[2],
+                _ => &[],
+            };
+            if !seen && !parts.is_empty() {
+                // What is open already and met again below itself has no end.
+                if parents.insert(object, ()).is_some() {
+                    return Err(broken("an expression holds itself"));
+                }
+                open.push((object, true));
+                for part in parts {
+                    open.push((self.image.field(object, *part)?, false));
+                }
+                continue;
+            }
+            let mut of = [None; 3];
+            for (of, part) in of.iter_mut().zip(parts) {
+                let part = self.image.field(object, *part)?;
+                let known = self.memory.exprs.get(&part);
+                *of = Some(*known.ok_or_else(|| broken("an expression holds itself"))?);
+            }
+            let id = self.leaf_or_node(object, tag, of)?;
+            self.memory.exprs.insert(object, id);
+        }
+        let known = self.memory.exprs.get(&root);
+        known
+            .copied()
+            .ok_or_else(|| broken("an expression holds itself"))
+    }
+
+    fn leaf_or_node(
+        &mut self,
+        object: Object,
+        tag: u64,
+        of: [Option<ExprId>; 3],
+    ) -> Result<ExprId, Error> {
+        let field = |at| self.image.field(object, at);
+        let expr = match (tag, of) {
+            (0, _) => Expr::Bound(self.image.small(field(0)?)?),
+            (3, _) => Expr::Sort(self.level(field(0)?)?),
+            (4, _) => {
+                let name = self.name(self.image.field(object, 0)?)?;
+                let list = self.image.list(self.image.field(object, 1)?)?;
+                let mut levels = Vec::with_capacity(list.len());
+                for level in list {
+                    levels.push(self.level(level)?);
+                }
+                Expr::Const(name, self.store.levels(&levels))
+            }
+            (5, [Some(function), Some(argument), _]) => Expr::App(function, argument),
+            (6, [Some(ty), Some(body), _]) => Expr::Lam(ty, body),
+            (7, [Some(ty), Some(body), _]) => Expr::Pi(ty, body),
+            (8, [Some(ty), Some(value), Some(body)]) => Expr::Let(ty, value, body),
+            (9, _) => {
+                let literal = field(0)?;
+                let value = self.image.field(literal, 0)?;
+                return match self.image.variant(literal)? {
+                    0 => {
+                        let value = self.image.nat(value)?;
+                        Ok(self.store.nat(value))
+                    }
+                    1 => Ok(self.store.text(self.image.text(value)?)),
+                    _ => Err(broken("a literal is of no known kind")),
+                };
+            }
+            (10, [Some(inner), ..]) => return Ok(inner),
+            (11, [Some(inner), ..]) => {
+                let at = self.image.small(field(1)?)?;
+                Expr::Proj(self.name(self.image.field(object, 0)?)?, at, inner)
+            }
+            _ => return Err(broken("an expression is not finished")),
+        };
+        Ok(self.store.expr(expr))
+    }
+
+    /// A declaration.
+    pub(crate) fn constant(&mut self, object: Object) -> Result<Constant, Error> {
+        let image = self.image;
+        let tag = image.variant(object)?;
+        let value = image.field(object, 0)?;
+        let head = image.field(value, 0)?;
+        let name = self.name(image.field(head, 0)?)?;
+        let params = self.name_list(image.field(head, 1)?)?;
+        let ty = self.expr(image.field(head, 2)?)?;
+        let kind = match tag {
+            0 if image.byte(value, 0)? == 0 => Kind::Axiom,
+            1 if image.byte(value, 0)? == 1 => {
+                let hint = match image.variant(image.field(value, 2)?)? {
+                    0 => Hint::Opaque,
+                    1 => Hint::Abbreviation,
+                    _ => Hint::Regular(image.number32(image.field(value, 2)?)?),
+                };
+                Kind::Definition(self.expr(image.field(value, 1)?)?, hint)
+            }
+            2 => Kind::Theorem(self.expr(image.field(value, 1)?)?),
+            3 if image.byte(value, 0)? == 0 => Kind::Opaque(self.expr(image.field(value, 1)?)?),
+            4 => Kind::Quotient,
+            5 if image.byte(value, 1)? == 0 => Kind::Inductive(Inductive {
+                params: image.small(image.field(value, 1)?)?,
+                indices: image.small(image.field(value, 2)?)?,
+                all: self.name_list(image.field(value, 3)?)?,
+                constructors: self.name_list(image.field(value, 4)?)?,
+                recursive: image.byte(value, 0)? == 1,
+            }),
+            6 if image.byte(value, 0)? == 0 => Kind::Constructor(Constructor {
+                of: self.name(image.field(value, 1)?)?,
+                params: image.small(image.field(value, 3)?)?,
+                fields: image.small(image.field(value, 4)?)?,
+            }),
+            7 if image.byte(value, 1)? == 0 => {
+                let mut rules = Vec::new();
+                for rule in image.list(image.field(value, 6)?)? {
+                    rules.push(Rule {
+                        constructor: self.name(image.field(rule, 0)?)?,
+                        fields: image.small(image.field(rule, 1)?)?,
+                        value: self.expr(image.field(rule, 2)?)?,
+                    });
+                }
+                Kind::Recursor(Recursor {
+                    params: image.small(image.field(value, 2)?)?,
+                    indices: image.small(image.field(value, 3)?)?,
+                    motives: image.small(image.field(value, 4)?)?,
+                    minors: image.small(image.field(value, 5)?)?,
+                    rules,
+                    k: image.byte(value, 0)? == 1,
+                })
+            }
+            _ => Kind::Unsafe,
+        };
+        Ok(Constant {
+            name,
+            params,
+            ty,
+            kind,
+        })
+    }
+}

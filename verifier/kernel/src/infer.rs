@@ -1,0 +1,228 @@
+//! The type of an expression.
+
+use crate::Error;
+use crate::checker::Checker;
+use crate::store::{Expr, ExprId, Level, LevelId, NO_LEVELS, NameId, ZERO};
+
+/// How much is checked on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Nothing: the expression is known to have a type.
+    Trusting,
+    /// Everything.
+    Checking,
+}
+
+impl Checker<'_> {
+    /// The type of an expression that is known to have one.
+    pub(crate) fn type_of(&mut self, id: ExprId) -> Result<ExprId, Error> {
+        self.infer(id, How::Trusting)
+    }
+
+    /// The type of an expression.
+    pub(crate) fn infer(&mut self, id: ExprId, how: How) -> Result<ExprId, Error> {
+        if let Expr::Free(_, ty) = self.store.of(id) {
+            return Ok(ty);
+        }
+        // What was checked need not be inferred again.
+        if let Some(known) = self.inferred[How::Checking as usize].get(&id) {
+            return Ok(*known);
+        }
+        if how == How::Trusting
+            && let Some(known) = self.inferred[How::Trusting as usize].get(&id)
+        {
+            return Ok(*known);
+        }
+        let ty = self.deeper(|checker| checker.infer_new(id, how))?;
+        self.inferred[how as usize].insert(id, ty);
+        Ok(ty)
+    }
+
+    fn infer_new(&mut self, id: ExprId, how: How) -> Result<ExprId, Error> {
+        match self.store.of(id) {
+            Expr::Bound(_) => Err(self.reject(format_args!("a variable is bound by nothing"))),
+            Expr::Free(_, ty) => Ok(ty),
+            Expr::Sort(level) => {
+                let next = self.store.level(Level::Succ(level));
+                Ok(self.store.expr(Expr::Sort(next)))
+            }
+            Expr::Const(name, levels) => self.type_at(name, levels),
+            Expr::App(..) => self.infer_app(id, how),
+            Expr::Lam(..) => self.infer_lam(id, how),
+            Expr::Pi(..) => self.infer_pi(id, how),
+            Expr::Let(ty, value, body) => {
+                if how == How::Checking {
+                    self.sort_of(ty, how)?;
+                    let found = self.infer(value, how)?;
+                    self.must_equal(found, ty, "the value of a `let`")?;
+                }
+                let body = self.store.instantiate(body, &[value]);
+                self.infer(body, how)
+            }
+            Expr::Nat(_) => Ok(self.store.constant(self.known.nat, NO_LEVELS)),
+            Expr::Str(_) => Ok(self.store.constant(self.known.string, NO_LEVELS)),
+            Expr::Proj(name, at, of) => self.infer_proj(name, at, of, how),
+        }
+    }
+
+    fn must_equal(&mut self, found: ExprId, wanted: ExprId, what: &str) -> Result<(), Error> {
+        if self.equal(found, wanted)? {
+            return Ok(());
+        }
+        Err(self.reject(format_args!("{what} has another type than it should")))
+    }
+
+    /// The level of the sort that an expression's type is.
+    pub(crate) fn sort_of(&mut self, id: ExprId, how: How) -> Result<LevelId, Error> {
+        let ty = self.infer(id, how)?;
+        self.as_sort(ty)
+    }
+
+    fn as_sort(&mut self, ty: ExprId) -> Result<LevelId, Error> {
+        if let Expr::Sort(level) = self.store.of(ty) {
+            return Ok(level);
+        }
+        let reduced = self.whnf(ty)?;
+        match self.store.of(reduced) {
+            Expr::Sort(level) => Ok(level),
+            _ => Err(self.reject(format_args!(
+                "a type was expected, and something else stands there"
+            ))),
+        }
+    }
+
+    fn infer_app(&mut self, id: ExprId, how: How) -> Result<ExprId, Error> {
+        let (function, arguments) = self.store.spine(id);
+        let mut ty = self.infer(function, how)?;
+        // Arguments from here on stand for the loose variables of `ty`.
+        let mut from = 0;
+        for at in 0..arguments.len() {
+            let (domain, body) = match self.store.of(ty) {
+                Expr::Pi(domain, body) => (domain, body),
+                _ => {
+                    let whole = self.store.instantiate(ty, &arguments[from..at]);
+                    let reduced = self.whnf(whole)?;
+                    from = at;
+                    match self.store.of(reduced) {
+                        Expr::Pi(domain, body) => (domain, body),
+                        _ => {
+                            return Err(self
+                                .reject(format_args!("something is applied that is no function")));
+                        }
+                    }
+                }
+            };
+            if how == How::Checking {
+                let found = self.infer(arguments[at], how)?;
+                let wanted = self.store.instantiate(domain, &arguments[from..at]);
+                self.must_equal(found, wanted, "an argument")?;
+            }
+            ty = body;
+        }
+        Ok(self.store.instantiate(ty, &arguments[from..]))
+    }
+
+    fn infer_lam(&mut self, mut id: ExprId, how: How) -> Result<ExprId, Error> {
+        let before = self.open;
+        let mut locals = Vec::new();
+        while let Expr::Lam(ty, body) = self.store.of(id) {
+            let ty = self.store.instantiate(ty, &locals);
+            if how == How::Checking {
+                self.sort_of(ty, how)?;
+            }
+            locals.push(self.local(ty));
+            id = body;
+        }
+        let body = self.store.instantiate(id, &locals);
+        let mut ty = self.infer(body, how)?;
+        self.open = before;
+        for at in (0..locals.len()).rev() {
+            let Expr::Free(_, domain) = self.store.of(locals[at]) else {
+                continue;
+            };
+            ty = self.store.close(ty, &locals[at..=at]);
+            ty = self.store.expr(Expr::Pi(domain, ty));
+        }
+        Ok(ty)
+    }
+
+    fn infer_pi(&mut self, mut id: ExprId, how: How) -> Result<ExprId, Error> {
+        let before = self.open;
+        let (mut locals, mut levels) = (Vec::new(), Vec::new());
+        while let Expr::Pi(ty, body) = self.store.of(id) {
+            let ty = self.store.instantiate(ty, &locals);
+            levels.push(self.sort_of(ty, how)?);
+            locals.push(self.local(ty));
+            id = body;
+        }
+        let body = self.store.instantiate(id, &locals);
+        let mut level = self.sort_of(body, how)?;
+        self.open = before;
+        for domain in levels.into_iter().rev() {
+            level = self.store.level(Level::IMax(domain, level));
+        }
+        Ok(self.store.expr(Expr::Sort(level)))
+    }
+
+    fn infer_proj(&mut self, name: NameId, at: u32, of: ExprId, how: How) -> Result<ExprId, Error> {
+        let bad =
+            |checker: &Self| checker.reject(format_args!("a field is taken of what has none such"));
+        let ty = self.infer(of, how)?;
+        let ty = self.whnf(ty)?;
+        let (head, arguments) = self.store.spine(ty);
+        let Expr::Const(found, levels) = self.store.of(head) else {
+            return Err(bad(self));
+        };
+        let Some(inductive) = self.inductive(name)? else {
+            return Err(bad(self));
+        };
+        let [constructor] = inductive.constructors.as_slice() else {
+            return Err(bad(self));
+        };
+        if found != name || inductive.indices != 0 || arguments.len() != inductive.params as usize {
+            return Err(bad(self));
+        }
+        let mut rest = self.type_at(*constructor, levels)?;
+        for argument in &arguments {
+            rest = self.whnf(rest)?;
+            let Expr::Pi(_, body) = self.store.of(rest) else {
+                return Err(bad(self));
+            };
+            rest = self.store.instantiate(body, &[*argument]);
+        }
+        let proposition = self.is_proposition(ty)?;
+        for before in 0..at {
+            rest = self.whnf(rest)?;
+            let Expr::Pi(domain, body) = self.store.of(rest) else {
+                return Err(bad(self));
+            };
+            if self.store.loose(body) == 0 {
+                rest = body;
+                continue;
+            }
+            if proposition && !self.is_proposition(domain)? {
+                return Err(bad(self));
+            }
+            let field = self.store.expr(Expr::Proj(name, before, of));
+            rest = self.store.instantiate(body, &[field]);
+        }
+        rest = self.whnf(rest)?;
+        let Expr::Pi(domain, _) = self.store.of(rest) else {
+            return Err(bad(self));
+        };
+        if proposition && !self.is_proposition(domain)? {
+            return Err(bad(self));
+        }
+        Ok(domain)
+    }
+
+    /// Whether a type is a proposition.
+    pub(crate) fn is_proposition(&mut self, ty: ExprId) -> Result<bool, Error> {
+        let sort = self.type_of(ty)?;
+        let sort = self.whnf(sort)?;
+        Ok(match self.store.of(sort) {
+            Expr::Sort(level) => level == ZERO || self.store.is_zero(level),
+            _ => false,
+        })
+    }
+}

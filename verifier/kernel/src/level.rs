@@ -1,0 +1,154 @@
+//! Order and equality of universe levels.
+
+use crate::store::{Level, LevelId, LevelsId, NameId, Store, ZERO};
+
+impl Store {
+    /// The level in fewer words: what `imax` and `max` come to where it can be seen.
+    pub(crate) fn simplify(&mut self, id: LevelId) -> LevelId {
+        match self.level_of(id) {
+            Level::Zero | Level::Param(_) => id,
+            Level::Succ(of) => {
+                let of = self.simplify(of);
+                self.level(Level::Succ(of))
+            }
+            Level::Max(one, other) => {
+                let (one, other) = (self.simplify(one), self.simplify(other));
+                self.greater(one, other)
+            }
+            Level::IMax(one, other) => {
+                let other = self.simplify(other);
+                match self.level_of(other) {
+                    Level::Zero => other,
+                    Level::Succ(_) => {
+                        let one = self.simplify(one);
+                        self.greater(one, other)
+                    }
+                    _ => {
+                        let one = self.simplify(one);
+                        self.level(Level::IMax(one, other))
+                    }
+                }
+            }
+        }
+    }
+
+    fn greater(&mut self, one: LevelId, other: LevelId) -> LevelId {
+        match (self.level_of(one), self.level_of(other)) {
+            (Level::Zero, _) => other,
+            (_, Level::Zero) => one,
+            (Level::Succ(one), Level::Succ(other)) => {
+                let of = self.greater(one, other);
+                self.level(Level::Succ(of))
+            }
+            _ if one == other => one,
+            _ => self.level(Level::Max(one, other)),
+        }
+    }
+
+    /// Whether two levels are equal whatever their parameters are.
+    pub(crate) fn levels_equal(&mut self, one: LevelId, other: LevelId) -> bool {
+        one == other || (self.at_most(one, other) && self.at_most(other, one))
+    }
+
+    /// Whether two lists of levels are equal.
+    pub(crate) fn lists_equal(&mut self, one: LevelsId, other: LevelsId) -> bool {
+        if one == other {
+            return true;
+        }
+        let (one, other) = (self.levels_of(one).to_vec(), self.levels_of(other).to_vec());
+        one.len() == other.len()
+            && one
+                .into_iter()
+                .zip(other)
+                .all(|(one, other)| self.levels_equal(one, other))
+    }
+
+    /// Whether a level is zero whatever its parameters are.
+    pub(crate) fn is_zero(&mut self, id: LevelId) -> bool {
+        self.at_most(id, ZERO)
+    }
+
+    /// Whether a level is never zero.
+    pub(crate) fn is_never_zero(&mut self, id: LevelId) -> bool {
+        let one = self.level(Level::Succ(ZERO));
+        self.at_most(one, id)
+    }
+
+    /// Whether `one` ≤ `other` whatever their parameters are.
+    pub(crate) fn at_most(&mut self, one: LevelId, other: LevelId) -> bool {
+        let (one, other) = (self.simplify(one), self.simplify(other));
+        self.below(one, other, 0)
+    }
+
+    /// Whether `one` ≤ `other` + `by`.
+    fn below(&mut self, one: LevelId, other: LevelId, by: i64) -> bool {
+        if one == other && by >= 0 {
+            return true;
+        }
+        match (self.level_of(one), self.level_of(other)) {
+            (Level::Zero, _) if by >= 0 => true,
+            (_, Level::Zero) if by < 0 => false,
+            (Level::Succ(one), _) => self.below(one, other, by - 1),
+            (_, Level::Succ(other)) => self.below(one, other, by + 1),
+            (Level::Max(a, b), _) => self.below(a, other, by) && self.below(b, other, by),
+            (Level::Param(_) | Level::Zero, Level::Max(a, b)) => {
+                self.below(one, a, by) || self.below(one, b, by)
+            }
+            (Level::Param(a), Level::Param(b)) => a == b && by >= 0,
+            (Level::Param(_), Level::Zero) => false,
+            (Level::Zero, Level::Param(_)) => by >= 0,
+            (Level::IMax(_, last), _) | (_, Level::IMax(_, last)) if self.is_param(last) => {
+                self.below_either_way(last, one, other, by)
+            }
+            (Level::IMax(first, last), _) => {
+                let one = self.spread(first, last);
+                self.below(one, other, by)
+            }
+            (_, Level::IMax(first, last)) => {
+                let other = self.spread(first, last);
+                self.below(one, other, by)
+            }
+            (Level::Zero, Level::Zero) => by >= 0,
+        }
+    }
+
+    fn is_param(&self, id: LevelId) -> bool {
+        matches!(self.level_of(id), Level::Param(_))
+    }
+
+    /// Tries a parameter as zero, and as one more than another.
+    fn below_either_way(&mut self, param: LevelId, one: LevelId, other: LevelId, by: i64) -> bool {
+        let Level::Param(name) = self.level_of(param) else {
+            return false;
+        };
+        let next = self.level(Level::Succ(param));
+        [ZERO, next].into_iter().all(|value| {
+            let one = self.set(one, name, value);
+            let other = self.set(other, name, value);
+            self.below(one, other, by)
+        })
+    }
+
+    fn set(&mut self, id: LevelId, name: NameId, value: LevelId) -> LevelId {
+        let set = self.level_at(id, &[name], &[value]);
+        self.simplify(set)
+    }
+
+    /// `imax first last` where `last` is itself of two levels.
+    fn spread(&mut self, first: LevelId, last: LevelId) -> LevelId {
+        let spread = match self.level_of(last) {
+            Level::IMax(a, b) => {
+                let one = self.level(Level::IMax(first, b));
+                let other = self.level(Level::IMax(a, b));
+                self.level(Level::Max(one, other))
+            }
+            Level::Max(a, b) => {
+                let one = self.level(Level::IMax(first, a));
+                let other = self.level(Level::IMax(first, b));
+                self.level(Level::Max(one, other))
+            }
+            _ => last,
+        };
+        self.simplify(spread)
+    }
+}

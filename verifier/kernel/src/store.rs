@@ -1,0 +1,432 @@
+//! Names, universe levels and expressions, each kept once: equal terms have equal ids.
+//!
+//! Names of bound variables and their annotations are dropped, since no judgement rests on them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use dashu_int::UBig;
+
+/// A map whose hashes nobody can foresee: keys come from hostile files.
+pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(u32);
+    )+};
+}
+
+ids! {
+    /// A [`Name`].
+    NameId,
+    /// A [`Level`].
+    LevelId,
+    /// A list of levels.
+    LevelsId,
+    /// An [`Expr`].
+    ExprId,
+    /// The digits of a literal number.
+    NatId,
+    /// The text of a literal string.
+    StrId,
+}
+
+/// A name: its last part and what stands before it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// The empty name.
+    Anonymous,
+    /// A word behind another name.
+    Str(NameId, Box<str>),
+    /// A number behind another name.
+    Num(NameId, u64),
+}
+
+/// A universe level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// That of propositions.
+    Zero,
+    /// The next one.
+    Succ(LevelId),
+    /// The greater of two.
+    Max(LevelId, LevelId),
+    /// Zero where the second is zero, else the greater of both.
+    IMax(LevelId, LevelId),
+    /// A parameter of the declaration.
+    Param(NameId),
+}
+
+/// An expression of Lean's core language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Expr {
+    /// A bound variable: how many binders stand between it and its own.
+    Bound(u32),
+    /// A variable whose binder was opened: how many were open before it, and its type.
+    Free(u32, ExprId),
+    /// `Sort`.
+    Sort(LevelId),
+    /// A constant at levels.
+    Const(NameId, LevelsId),
+    /// A function applied to an argument.
+    App(ExprId, ExprId),
+    /// `fun`: the variable's type, the body.
+    Lam(ExprId, ExprId),
+    /// `∀`: the variable's type, the body.
+    Pi(ExprId, ExprId),
+    /// `let`: the variable's type, its value, the body.
+    Let(ExprId, ExprId, ExprId),
+    /// A literal natural number.
+    Nat(NatId),
+    /// A literal string.
+    Str(StrId),
+    /// A field, from 0, of a value of the structure.
+    Proj(NameId, u32, ExprId),
+}
+
+/// What is known of an expression without looking into it.
+#[derive(Debug, Clone, Copy)]
+struct Facts {
+    /// One more than the greatest bound variable that no binder of its own binds.
+    loose: u32,
+    /// How deep it is.
+    depth: u32,
+    free: bool,
+    param: bool,
+}
+
+/// How deep an expression may be: what walks through it calls itself as often.
+pub(crate) const MAX_DEPTH: u32 = 50_000;
+
+/// Everything that one check has met.
+pub struct Store {
+    names: Interned<Name>,
+    levels: Interned<Level>,
+    level_params: Vec<bool>,
+    lists: Interned<Box<[LevelId]>>,
+    exprs: Interned<Expr>,
+    facts: Vec<Facts>,
+    nats: Interned<UBig>,
+    texts: Interned<Box<str>>,
+    /// Whether an expression was made that is deeper than [`MAX_DEPTH`].
+    too_deep: bool,
+}
+
+struct Interned<T> {
+    all: Vec<T>,
+    ids: Map<T, u32>,
+}
+
+impl<T: Clone + Eq + Hash> Interned<T> {
+    fn new() -> Self {
+        Self {
+            all: Vec::new(),
+            ids: Map::default(),
+        }
+    }
+
+    /// The id, and whether it is new.
+    fn add(&mut self, value: T) -> (u32, bool) {
+        if let Some(id) = self.ids.get(&value) {
+            return (*id, false);
+        }
+        let id = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.ids.insert(value.clone(), id);
+        self.all.push(value);
+        (id, true)
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        let mut store = Self {
+            names: Interned::new(),
+            levels: Interned::new(),
+            level_params: Vec::new(),
+            lists: Interned::new(),
+            exprs: Interned::new(),
+            facts: Vec::new(),
+            nats: Interned::new(),
+            texts: Interned::new(),
+            too_deep: false,
+        };
+        store.names.add(Name::Anonymous);
+        store.level(Level::Zero);
+        store.levels(&[]);
+        store
+    }
+}
+
+/// The empty name.
+pub(crate) const ANONYMOUS: NameId = NameId(0);
+/// Level zero.
+pub(crate) const ZERO: LevelId = LevelId(0);
+/// No levels.
+pub(crate) const NO_LEVELS: LevelsId = LevelsId(0);
+
+impl Store {
+    /// How many expressions there are.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.exprs.all.len()
+    }
+
+    /// Whether an expression was made that is too deep to be walked through.
+    #[must_use]
+    pub fn is_too_deep(&self) -> bool {
+        self.too_deep
+    }
+
+    /// `prefix.word`.
+    pub fn str_name(&mut self, prefix: NameId, word: &str) -> NameId {
+        NameId(self.names.add(Name::Str(prefix, word.into())).0)
+    }
+
+    /// `prefix.number`.
+    pub fn num_name(&mut self, prefix: NameId, number: u64) -> NameId {
+        NameId(self.names.add(Name::Num(prefix, number)).0)
+    }
+
+    /// The name whose parts are the words of `dotted`, between its full stops.
+    pub fn name(&mut self, dotted: &str) -> NameId {
+        let mut name = ANONYMOUS;
+        for word in dotted.split('.') {
+            name = self.str_name(name, word);
+        }
+        name
+    }
+
+    /// What a name is.
+    #[must_use]
+    pub fn name_of(&self, id: NameId) -> &Name {
+        &self.names.all[id.0 as usize]
+    }
+
+    /// As people write it. Lean writes `_private.MODULE.0.` before what is private, as everything is in a file of its module system.
+    #[must_use]
+    pub fn show(&self, id: NameId) -> String {
+        let whole = self.whole(id);
+        let private = whole.strip_prefix("_private.");
+        let inside = private.and_then(|name| Some(name.split_once(".0.")?.1.to_owned()));
+        inside.unwrap_or(whole)
+    }
+
+    /// All its parts.
+    #[must_use]
+    pub fn whole(&self, mut id: NameId) -> String {
+        let mut parts = Vec::new();
+        loop {
+            match self.name_of(id) {
+                Name::Anonymous => break,
+                Name::Str(prefix, word) => {
+                    parts.push(word.to_string());
+                    id = *prefix;
+                }
+                Name::Num(prefix, number) => {
+                    parts.push(number.to_string());
+                    id = *prefix;
+                }
+            }
+        }
+        parts.reverse();
+        parts.join(".")
+    }
+
+    /// Adds a level.
+    pub fn level(&mut self, level: Level) -> LevelId {
+        let (id, new) = self.levels.add(level);
+        if new {
+            let param = |store: &Self, id: LevelId| store.level_params[id.0 as usize];
+            let has = match level {
+                Level::Zero => false,
+                Level::Param(_) => true,
+                Level::Succ(of) => param(self, of),
+                Level::Max(one, other) | Level::IMax(one, other) => {
+                    param(self, one) || param(self, other)
+                }
+            };
+            self.level_params.push(has);
+        }
+        LevelId(id)
+    }
+
+    /// What a level is.
+    #[must_use]
+    pub fn level_of(&self, id: LevelId) -> Level {
+        self.levels.all[id.0 as usize]
+    }
+
+    pub(crate) fn level_has_param(&self, id: LevelId) -> bool {
+        self.level_params[id.0 as usize]
+    }
+
+    /// Adds a list of levels.
+    pub fn levels(&mut self, levels: &[LevelId]) -> LevelsId {
+        LevelsId(self.lists.add(levels.into()).0)
+    }
+
+    /// The levels of a list.
+    #[must_use]
+    pub fn levels_of(&self, id: LevelsId) -> &[LevelId] {
+        &self.lists.all[id.0 as usize]
+    }
+
+    /// Adds a literal number.
+    pub fn nat(&mut self, value: UBig) -> ExprId {
+        let id = NatId(self.nats.add(value).0);
+        self.expr(Expr::Nat(id))
+    }
+
+    /// The value of a literal number.
+    #[must_use]
+    pub fn nat_of(&self, id: NatId) -> &UBig {
+        &self.nats.all[id.0 as usize]
+    }
+
+    /// Adds a literal string.
+    pub fn text(&mut self, value: &str) -> ExprId {
+        let id = StrId(self.texts.add(value.into()).0);
+        self.expr(Expr::Str(id))
+    }
+
+    /// The value of a literal string.
+    #[must_use]
+    pub fn text_of(&self, id: StrId) -> &str {
+        &self.texts.all[id.0 as usize]
+    }
+
+    /// What an expression is.
+    #[must_use]
+    pub fn of(&self, id: ExprId) -> Expr {
+        self.exprs.all[id.0 as usize]
+    }
+
+    fn facts(&self, id: ExprId) -> Facts {
+        self.facts[id.0 as usize]
+    }
+
+    /// One more than the greatest bound variable that nothing in the expression binds; 0 where it is closed.
+    #[must_use]
+    pub fn loose(&self, id: ExprId) -> u32 {
+        self.facts(id).loose
+    }
+
+    /// Whether the expression holds a variable whose binder was opened.
+    #[must_use]
+    pub fn has_free(&self, id: ExprId) -> bool {
+        self.facts(id).free
+    }
+
+    /// Whether the expression holds a level's parameter.
+    #[must_use]
+    pub fn has_param(&self, id: ExprId) -> bool {
+        self.facts(id).param
+    }
+
+    /// Adds an expression.
+    pub fn expr(&mut self, expr: Expr) -> ExprId {
+        let (id, new) = self.exprs.add(expr);
+        if new {
+            let facts = self.look(expr);
+            self.too_deep |= facts.depth > MAX_DEPTH;
+            self.facts.push(facts);
+        }
+        ExprId(id)
+    }
+
+    fn look(&self, expr: Expr) -> Facts {
+        let leaf = Facts {
+            loose: 0,
+            depth: 0,
+            free: false,
+            param: false,
+        };
+        let all = |parts: &[(ExprId, u32)]| {
+            parts.iter().fold(leaf, |sum, (part, binders)| {
+                let part = self.facts(*part);
+                Facts {
+                    loose: sum.loose.max(part.loose.saturating_sub(*binders)),
+                    depth: sum.depth.max(part.depth + 1),
+                    free: sum.free || part.free,
+                    param: sum.param || part.param,
+                }
+            })
+        };
+        match expr {
+            Expr::Bound(at) => Facts {
+                loose: at.saturating_add(1),
+                ..leaf
+            },
+            Expr::Free(_, ty) => Facts {
+                free: true,
+                param: self.facts(ty).param,
+                ..leaf
+            },
+            Expr::Sort(level) => Facts {
+                param: self.level_has_param(level),
+                ..leaf
+            },
+            Expr::Const(_, levels) => Facts {
+                param: self
+                    .levels_of(levels)
+                    .iter()
+                    .any(|level| self.level_has_param(*level)),
+                ..leaf
+            },
+            Expr::App(function, argument) => all(&[(function, 0), (argument, 0)]),
+            Expr::Lam(ty, body) | Expr::Pi(ty, body) => all(&[(ty, 0), (body, 1)]),
+            Expr::Let(ty, value, body) => all(&[(ty, 0), (value, 0), (body, 1)]),
+            Expr::Nat(_) | Expr::Str(_) => leaf,
+            Expr::Proj(_, _, of) => all(&[(of, 0)]),
+        }
+    }
+
+    /// A constant at levels.
+    pub fn constant(&mut self, name: NameId, levels: LevelsId) -> ExprId {
+        self.expr(Expr::Const(name, levels))
+    }
+
+    /// `function argument`.
+    pub fn app(&mut self, function: ExprId, argument: ExprId) -> ExprId {
+        self.expr(Expr::App(function, argument))
+    }
+
+    /// `function a b …`.
+    pub fn apps(&mut self, function: ExprId, arguments: &[ExprId]) -> ExprId {
+        arguments
+            .iter()
+            .fold(function, |function, argument| self.app(function, *argument))
+    }
+
+    /// The function and the arguments of an application.
+    #[must_use]
+    pub fn spine(&self, mut id: ExprId) -> (ExprId, Vec<ExprId>) {
+        let mut arguments = Vec::new();
+        while let Expr::App(function, argument) = self.of(id) {
+            arguments.push(argument);
+            id = function;
+        }
+        arguments.reverse();
+        (id, arguments)
+    }
+
+    /// The function of an application.
+    #[must_use]
+    pub fn head(&self, mut id: ExprId) -> ExprId {
+        while let Expr::App(function, _) = self.of(id) {
+            id = function;
+        }
+        id
+    }
+
+    /// The name of the constant that an application applies.
+    #[must_use]
+    pub fn head_name(&self, id: ExprId) -> Option<(NameId, LevelsId)> {
+        match self.of(self.head(id)) {
+            Expr::Const(name, levels) => Some((name, levels)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Walks through expressions: variables and levels are replaced, constants found.
+
+use crate::store::{Expr, ExprId, Level, LevelId, Map, NameId, Store};
+
+impl Store {
+    /// `body` with `values` in place of its outermost loose variables, the last for variable 0.
+    pub fn instantiate(&mut self, body: ExprId, values: &[ExprId]) -> ExprId {
+        if self.loose(body) == 0 || values.is_empty() {
+            return body;
+        }
+        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        self.walk(body, &mut |store, id, offset| {
+            if store.loose(id) <= offset {
+                return Some(id);
+            }
+            let Expr::Bound(at) = store.of(id) else {
+                return None;
+            };
+            let at = at - offset;
+            Some(if at < count {
+                let value = values[(count - 1 - at) as usize];
+                store.lift(value, offset)
+            } else {
+                store.expr(Expr::Bound(at - count + offset))
+            })
+        })
+    }
+
+    /// The expression with its loose variables moved beyond `by` more binders.
+    pub fn lift(&mut self, id: ExprId, by: u32) -> ExprId {
+        if by == 0 || self.loose(id) == 0 {
+            return id;
+        }
+        self.walk(id, &mut |store, id, offset| {
+            if store.loose(id) <= offset {
+                return Some(id);
+            }
+            match store.of(id) {
+                Expr::Bound(at) => Some(store.expr(Expr::Bound(at.saturating_add(by)))),
+                _ => None,
+            }
+        })
+    }
+
+    /// `body` with variables for `locals`, the last of them variable 0.
+    pub fn close(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
+        let count = u32::try_from(locals.len()).unwrap_or(u32::MAX);
+        self.walk(body, &mut |store, id, offset| {
+            if !store.has_free(id) {
+                return Some(id);
+            }
+            if !matches!(store.of(id), Expr::Free(..)) {
+                return None;
+            }
+            let at = locals.iter().rposition(|local| *local == id);
+            Some(match at.and_then(|at| u32::try_from(at).ok()) {
+                Some(at) => store.expr(Expr::Bound(offset + count - 1 - at)),
+                None => id,
+            })
+        })
+    }
+
+    /// The expression with `levels` for the parameters `params`.
+    pub fn at_levels(&mut self, id: ExprId, params: &[NameId], levels: &[LevelId]) -> ExprId {
+        if params.is_empty() || !self.has_param(id) {
+            return id;
+        }
+        self.walk(id, &mut |store, id, _| {
+            if !store.has_param(id) {
+                return Some(id);
+            }
+            match store.of(id) {
+                Expr::Sort(level) => {
+                    let level = store.level_at(level, params, levels);
+                    Some(store.expr(Expr::Sort(level)))
+                }
+                Expr::Const(name, list) => {
+                    let list: Vec<LevelId> = store.levels_of(list).to_vec();
+                    let list: Vec<LevelId> = list
+                        .into_iter()
+                        .map(|level| store.level_at(level, params, levels))
+                        .collect();
+                    let list = store.levels(&list);
+                    Some(store.constant(name, list))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// The level with `levels` for the parameters `params`.
+    pub fn level_at(&mut self, id: LevelId, params: &[NameId], levels: &[LevelId]) -> LevelId {
+        if !self.level_has_param(id) {
+            return id;
+        }
+        match self.level_of(id) {
+            Level::Zero => id,
+            Level::Succ(of) => {
+                let of = self.level_at(of, params, levels);
+                self.level(Level::Succ(of))
+            }
+            Level::Max(one, other) => {
+                let one = self.level_at(one, params, levels);
+                let other = self.level_at(other, params, levels);
+                self.level(Level::Max(one, other))
+            }
+            Level::IMax(one, other) => {
+                let one = self.level_at(one, params, levels);
+                let other = self.level_at(other, params, levels);
+                self.level(Level::IMax(one, other))
+            }
+            Level::Param(name) => {
+                let at = params.iter().position(|param| *param == name);
+                at.and_then(|at| levels.get(at).copied()).unwrap_or(id)
+            }
+        }
+    }
+
+    /// Rebuilds an expression from the bottom where `replace` says nothing of a part; it is told under how many binders the part stands.
+    fn walk(
+        &mut self,
+        id: ExprId,
+        replace: &mut dyn FnMut(&mut Self, ExprId, u32) -> Option<ExprId>,
+    ) -> ExprId {
+        let mut done = Map::default();
+        self.walk_at(id, 0, replace, &mut done)
+    }
+
+    fn walk_at(
+        &mut self,
+        id: ExprId,
+        offset: u32,
+        replace: &mut dyn FnMut(&mut Self, ExprId, u32) -> Option<ExprId>,
+        done: &mut Map<(ExprId, u32), ExprId>,
+    ) -> ExprId {
+        if let Some(new) = replace(self, id, offset) {
+            return new;
+        }
+        if let Some(new) = done.get(&(id, offset)) {
+            return *new;
+        }
+        let new = match self.of(id) {
+            Expr::App(function, argument) => {
+                let function = self.walk_at(function, offset, replace, done);
+                let argument = self.walk_at(argument, offset, replace, done);
+                self.app(function, argument)
+            }
+            Expr::Lam(ty, body) => {
+                let ty = self.walk_at(ty, offset, replace, done);
+                let body = self.walk_at(body, offset + 1, replace, done);
+                self.expr(Expr::Lam(ty, body))
+            }
+            Expr::Pi(ty, body) => {
+                let ty = self.walk_at(ty, offset, replace, done);
+                let body = self.walk_at(body, offset + 1, replace, done);
+                self.expr(Expr::Pi(ty, body))
+            }
+            Expr::Let(ty, value, body) => {
+                let ty = self.walk_at(ty, offset, replace, done);
+                let value = self.walk_at(value, offset, replace, done);
+                let body = self.walk_at(body, offset + 1, replace, done);
+                self.expr(Expr::Let(ty, value, body))
+            }
+            Expr::Proj(name, at, of) => {
+                let of = self.walk_at(of, offset, replace, done);
+                self.expr(Expr::Proj(name, at, of))
+            }
+            Expr::Free(depth, ty) => {
+                // Only levels are replaced in the type of an open variable.
+                let ty = self.walk_at(ty, offset, replace, done);
+                self.expr(Expr::Free(depth, ty))
+            }
+            Expr::Bound(_) | Expr::Sort(_) | Expr::Const(..) | Expr::Nat(_) | Expr::Str(_) => id,
+        };
+        done.insert((id, offset), new);
+        new
+    }
+}
+
+/// The constants that an expression names, each once; walks on a stack of its own.
+pub(crate) fn constants_of(store: &Store, roots: &[ExprId]) -> Vec<NameId> {
+    let mut names = Vec::new();
+    let mut seen: Map<ExprId, ()> = Map::default();
+    let mut known: Map<NameId, ()> = Map::default();
+    let mut open: Vec<ExprId> = roots.to_vec();
+    while let Some(id) = open.pop() {
+        if seen.insert(id, ()).is_some() {
+            continue;
+        }
+        match store.of(id) {
+            Expr::Const(name, _) => {
+                if known.insert(name, ()).is_none() {
+                    names.push(name);
+                }
+            }
+            Expr::App(one, other) | Expr::Lam(one, other) | Expr::Pi(one, other) => {
+                open.extend([one, other]);
+            }
+            Expr::Let(one, other, third) => open.extend([one, other, third]),
+            Expr::Proj(name, _, of) => {
+                if known.insert(name, ()).is_none() {
+                    names.push(name);
+                }
+                open.push(of);
+            }
+            Expr::Bound(_) | Expr::Free(..) | Expr::Sort(_) | Expr::Nat(_) | Expr::Str(_) => {}
+        }
+    }
+    names
+}

@@ -1,0 +1,172 @@
+//! The kernel on Lean's own library: 140,000 declarations that Lean 4.28 compiled, of `Init`, `Std` and `Lean`.
+//!
+//! `RAPID_TEST_LEAN` names the folder with the library (`bash scripts/lean.sh` prints it). Its modules hold what is public: most theorems come without their proofs, and
+//! some definitions without their values, so that lemmas about their equations cannot be checked.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kernel::{Budget, Checker, Constant, Error, Family, Inductive, Kind, Library, Member};
+
+/// Little enough that nothing which takes long is found out by waiting.
+const BUDGET: Budget = Budget {
+    steps: 20_000_000,
+    terms: 20_000_000,
+};
+
+fn library() -> Option<Library> {
+    let Some(lean) = std::env::var_os("RAPID_TEST_LEAN") else {
+        println!(
+            "SKIPPED: Lean's library: RAPID_TEST_LEAN does not name it (scripts/lean.sh fetches it)"
+        );
+        return None;
+    };
+    let folders = [PathBuf::from(lean).join("lib")];
+    let modules = ["Std".to_owned(), "Lean".to_owned()];
+    Some(Library::open(&folders, &modules).unwrap())
+}
+
+/// Runs on a stack as deep as a grader's.
+fn deep(work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(kernel::STACK_BYTES);
+    thread.spawn(work).unwrap().join().unwrap();
+}
+
+fn value(constant: &Constant) -> Option<&'static str> {
+    match constant.kind {
+        Kind::Definition(..) => Some("definition"),
+        Kind::Theorem(_) => Some("theorem"),
+        Kind::Opaque(_) => Some("opaque"),
+        _ => None,
+    }
+}
+
+#[test]
+fn what_lean_has_compiled_is_accepted_but_for_what_hangs_on_hidden_values() {
+    deep(|| {
+        let Some(library) = library() else { return };
+        let mut places: Vec<(u32, u64)> = library.places().collect();
+        places.sort_unstable();
+        let mut checker = Checker::new(&library, BUDGET);
+        let (mut counts, mut wrong, mut nested) = (BTreeMap::new(), Vec::new(), 0);
+        for place in places {
+            if checker.store().size() > 3_000_000 {
+                checker = Checker::new(&library, BUDGET);
+            }
+            let constant = checker.read(place).unwrap();
+            let (kind, checked) = match &constant.kind {
+                Kind::Inductive(inductive) if inductive.all[0] == constant.name => {
+                    ("inductive", recursors(&mut checker, &constant, inductive))
+                }
+                _ => match value(&constant) {
+                    Some(kind) => (kind, checker.check_value(&constant)),
+                    None => continue,
+                },
+            };
+            *counts.entry(kind).or_insert(0) += 1;
+            match checked {
+                Ok(()) => {}
+                Err(Error::Rejected(why)) if why.contains("within another one") => nested += 1,
+                Err(error) => wrong.push((checker.store().whole(constant.name), error)),
+            }
+        }
+        println!("{counts:?}, {} not accepted, {nested} nested", wrong.len());
+        assert!(counts["definition"] > 40_000 && counts["theorem"] > 7_000);
+        assert!(counts["inductive"] > 2_000 && nested < 40);
+        // Lemmas that Lean makes of a definition's equations.
+        let lemmas = [
+            "eq_",
+            "congr_eq_",
+            "splitter",
+            "else_eq",
+            "_sizeOf_",
+            "induct_unfolding",
+        ];
+        wrong.retain(|(name, error)| {
+            let last = name.rsplit('.').next().unwrap_or(name);
+            let hidden = matches!(error, Error::Rejected(why) if why.contains("is not declared"));
+            !hidden && !lemmas.iter().any(|lemma| last.starts_with(lemma))
+        });
+        assert!(wrong.len() <= 1, "{wrong:#?}");
+        assert!(!wrong.iter().any(|(_, error)| *error == Error::Budget));
+    });
+}
+
+#[test]
+fn a_value_of_another_type_is_not_accepted() {
+    deep(|| {
+        let Some(library) = library() else { return };
+        let mut places: Vec<(u32, u64)> = library.places().collect();
+        places.sort_unstable();
+        let mut checker = Checker::new(&library, BUDGET);
+        let (mut before, mut tried, mut accepted): (Option<Constant>, u32, Vec<String>) =
+            (None, 0, Vec::new());
+        for place in places.into_iter().step_by(3) {
+            if checker.store().size() > 3_000_000 {
+                (checker, before) = (Checker::new(&library, BUDGET), None);
+            }
+            let constant = checker.read(place).unwrap();
+            if value(&constant).is_none() || checker.check_value(&constant).is_err() {
+                continue;
+            }
+            if let Some(before) = before.replace(constant.clone())
+                && !checker.same_type(&before, &constant).unwrap_or(true)
+            {
+                let mixed = Constant {
+                    ty: before.ty,
+                    params: before.params.clone(),
+                    ..constant
+                };
+                tried += 1;
+                if checker.check_value(&mixed).is_ok() {
+                    accepted.push(checker.store().show(mixed.name));
+                }
+            }
+        }
+        println!("{tried} values under the type of another");
+        assert!(tried > 10_000, "{tried}");
+        assert_eq!(accepted, Vec::<String>::new());
+    });
+}
+
+/// Whether the recursors that the kernel makes are those that Lean has made.
+fn recursors(
+    checker: &mut Checker<'_>,
+    constant: &Constant,
+    inductive: &Inductive,
+) -> Result<(), Error> {
+    let mut types = Vec::new();
+    for name in &inductive.all {
+        let member = checker.find(*name)?.unwrap();
+        let Kind::Inductive(own) = &member.kind else {
+            panic!("a member is no inductive type")
+        };
+        let mut constructors = Vec::new();
+        for name in &own.constructors {
+            constructors.push((*name, checker.find(*name)?.unwrap().ty));
+        }
+        types.push(Member {
+            name: *name,
+            ty: member.ty,
+            constructors,
+        });
+    }
+    let family = Family {
+        levels: constant.params.clone(),
+        params: inductive.params,
+        types,
+    };
+    let mut known = Vec::new();
+    for name in &inductive.all {
+        let name = checker.store().str_name(*name, "rec");
+        known.push(checker.find(name)?.unwrap());
+    }
+    for (made, known) in checker.recursors(&family)?.into_iter().zip(known) {
+        if !checker.same(&made, &known)? {
+            return Err(Error::Rejected("the recursor differs".to_owned()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What was asked, and compiled modules that answer: each file in `modules/` was compiled by Lean 4.28 (`lean -R NAME -o NAME/Proof.olean NAME/Proof.lean`), begins with
+//! `prelude`, and so needs no library.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::path::Path;
+
+use kernel::{Axioms, Budget, Error, Fault, Library, Question};
+
+fn files(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
+    ["olean", "olean.server", "olean.private"]
+        .map(|extension| {
+            std::fs::read(folder.join(name).join("Proof").with_extension(extension)).unwrap()
+        })
+        .to_vec()
+}
+
+fn judged(
+    asked: &[Vec<u8>],
+    theorem: &str,
+    proof: Vec<Vec<u8>>,
+) -> Result<Option<Vec<String>>, Fault> {
+    let library = Library::open(&[], &[]).unwrap();
+    let question = Question {
+        library: &library,
+        asked,
+        theorem,
+        axioms: Axioms::Followed,
+        budget: Budget {
+            steps: 100_000,
+            terms: 100_000,
+        },
+    };
+    question.proved_by(proof)
+}
+
+fn rejected(proof: &str) -> String {
+    match judged(&files("asked"), "swap", files(proof)) {
+        Err(Fault::Proof(Error::Rejected(why))) => why,
+        other => panic!("{proof}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_proof_of_what_was_asked_is_accepted() {
+    let axioms = judged(&files("asked"), "swap", files("proved"));
+    assert_eq!(axioms, Ok(Some(Vec::new())));
+}
+
+#[test]
+fn what_proves_nothing_or_something_else_is_not() {
+    for (proof, why) in [
+        ("assumed", "`cheat`: it is assumed, not proved"),
+        ("asked", "`cheat`: it is assumed, not proved"),
+        ("another", "what is proved is not what was asked for"),
+        ("missing", "it declares no theorem `swap`"),
+        (
+            "redefined",
+            "it defines `And.intro` otherwise than the statement does",
+        ),
+    ] {
+        assert_eq!(rejected(proof), why, "{proof}");
+    }
+}
+
+#[test]
+fn a_statement_without_the_theorem_is_the_tasks_own_fault() {
+    let fault = judged(&files("missing"), "swap", files("proved"));
+    let wanted = "the statement declares no theorem `swap`".to_owned();
+    assert_eq!(fault, Err(Fault::Task(wanted)));
+    let fault = judged(&[b"olean".to_vec()], "swap", files("proved"));
+    assert!(matches!(fault, Err(Fault::Task(_))), "{fault:?}");
+}
+
+/// Numbers that look like chance and are always the same.
+fn next(seed: &mut u64) -> usize {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    (*seed >> 33) as usize
+}
+
+#[test]
+fn no_file_makes_it_panic_and_none_that_was_changed_proves_what_is_wrong() {
+    let asked = files("asked");
+    for name in ["proved", "another", "assumed", "redefined"] {
+        let whole = files(name);
+        let mut seed = 1;
+        for _ in 0..3_000 {
+            let mut changed = whole.clone();
+            let part = next(&mut seed) % changed.len();
+            for _ in 0..=next(&mut seed) % 4 {
+                let at = next(&mut seed) % changed[part].len();
+                changed[part][at] = match next(&mut seed) % 3 {
+                    0 => changed[part][at] ^ (1 << (next(&mut seed) % 8)),
+                    1 => 0,
+                    _ => next(&mut seed) as u8,
+                };
+            }
+            if next(&mut seed).is_multiple_of(16) {
+                let end = next(&mut seed) % changed[part].len();
+                changed[part].truncate(end);
+            }
+            let judged = judged(&asked, "swap", changed);
+            assert!(name == "proved" || judged.is_err(), "{name}: {judged:?}");
+        }
+    }
+}
