@@ -5,7 +5,7 @@ mod slot;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use datasets::{CodeTask, CodeTest, Compare, TaskSpec, Value};
+use datasets::{CodeTask, CodeTest, Compare, MathTask, TaskSpec, Value};
 use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
@@ -113,19 +113,20 @@ impl Graders {
         Ok(grader)
     }
 
-    /// The verdict on a completion, where it is to be had soon: not on a proof, nor on a program that is not over after a small part of what it may use.
+    /// The verdict on a completion of `prompt`, where it is to be had soon: not on a proof, nor on a program that is not over after a small part of what it may use.
     ///
     /// # Errors
     /// What it has to wait for; a reference that is `given` is not among that.
     pub fn grade_briefly(
         &self,
         task: &Known,
+        prompt: &str,
         completion: &str,
         extent: Extent,
         given: Option<&Reference>,
     ) -> Result<Grading, Unfinished> {
         match &task.spec {
-            TaskSpec::Math(task) => Ok(math::grade(&task.answer, completion, self.settings.math)),
+            TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
             TaskSpec::Code(spec) => match self.code_grader(task) {
                 Ok(grader) => grader.grade_briefly(spec, completion, extent, given),
                 Err(unavailable) => Ok(*unavailable),
@@ -141,12 +142,13 @@ impl Graders {
     pub fn grade(
         &self,
         task: &Known,
+        prompt: &str,
         completion: &str,
         extent: Extent,
         given: Option<&Reference>,
     ) -> Result<Grading, Key> {
         match &task.spec {
-            TaskSpec::Math(task) => Ok(math::grade(&task.answer, completion, self.settings.math)),
+            TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
             TaskSpec::Code(spec) => match self.code_grader(task) {
                 Ok(grader) => grader.grade_with(spec, completion, extent, given),
                 Err(unavailable) => Ok(*unavailable),
@@ -156,6 +158,11 @@ impl Graders {
                 Err(unavailable) => *unavailable,
             }),
         }
+    }
+
+    fn grade_math(&self, task: &Known, prompt: &str, spec: &MathTask, completion: &str) -> Grading {
+        let question = asked(task, prompt);
+        math::grade(question, &spec.answer, completion, self.settings.math)
     }
 
     /// What the own solution of a task returns, as [`CodeGrader::try_reference`]; `None` where the task has none, or its grader cannot judge.
@@ -230,7 +237,7 @@ impl Graders {
         };
         writer
             .field(task.content.0)
-            .field(prompt)
+            .field(asked(task, prompt))
             .field(completion)
             .finish()
     }
@@ -286,6 +293,15 @@ impl Graders {
     }
 }
 
+/// The question that a completion answers: the prompt, or where none is given, what a data set says.
+fn asked<'a>(task: &'a Known, prompt: &'a str) -> &'a str {
+    if prompt.is_empty() {
+        &task.question
+    } else {
+        prompt
+    }
+}
+
 fn by_identity(writer: KeyWriter, identity: Option<&Identity>) -> KeyWriter {
     writer
         .field(identity.map_or("", |identity| identity.backend.as_str()))
@@ -293,8 +309,8 @@ fn by_identity(writer: KeyWriter, identity: Option<&Identity>) -> KeyWriter {
 }
 
 fn try_math(settings: math::Settings) -> Result<(), String> {
-    let right = math::grade(r"\frac{1}{2}", r"\boxed{\frac12}", settings).verdict;
-    let wrong = math::grade(r"\frac{1}{2}", r"\boxed{2}", settings).verdict;
+    let right = math::grade("", r"\frac{1}{2}", r"\boxed{\frac12}", settings).verdict;
+    let wrong = math::grade("", r"\frac{1}{2}", r"\boxed{2}", settings).verdict;
     if (right, wrong) == (Verdict::Correct, Verdict::Incorrect) {
         Ok(())
     } else {

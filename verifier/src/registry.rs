@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datasets::digest::of_tasks;
-use datasets::{Dataset, TaskSpec};
+use datasets::{Dataset, Task, TaskSpec};
 use verifier_api::DatasetInfo;
 
 use crate::cache::{Key, KeyWriter};
@@ -17,6 +17,8 @@ pub struct Known {
     pub spec: TaskSpec,
     /// Digest of `spec`.
     pub content: Key,
+    /// A math task's question, which says what is counted; empty where it came with a request: then the prompt says so.
+    pub question: String,
     /// Whether it came with a request, and not from a data set.
     pub brought: bool,
     /// Whether a completion is a whole program, which is run as it stands.
@@ -29,8 +31,23 @@ impl From<TaskSpec> for Known {
         Known {
             content: spec.digest(),
             spec,
+            question: String::new(),
             brought: false,
             whole: false,
+        }
+    }
+}
+
+impl From<Task> for Known {
+    /// The same, with what it asks.
+    fn from(task: Task) -> Known {
+        let question = match &task.spec {
+            TaskSpec::Math(_) => task.question,
+            TaskSpec::Code(_) | TaskSpec::Lean(_) => String::new(),
+        };
+        Known {
+            question,
+            ..Known::from(task.spec)
         }
     }
 }
@@ -113,7 +130,7 @@ impl Registry {
             .train
             .into_iter()
             .chain(dataset.eval)
-            .map(|task| (task.id, Known::from(task.spec)))
+            .map(|mut task| (std::mem::take(&mut task.id), Known::from(task)))
             .collect();
         // That of the data set as its readers make it.
         let digest = of_tasks(tasks.iter().map(|(id, known)| (id.as_str(), known.content)));
@@ -182,7 +199,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
 
 #[cfg(test)]
 mod tests {
-    use datasets::{CodeTask, Compare, MathTask, Task};
+    use datasets::{CodeTask, Compare, MathTask};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Hundreds of pairs of answers, with what a careful reader says of them.
 
-use verifier::grade::math::{Comparison, Policy, compare};
+use verifier::grade::math::{Answer, Comparison, Policy, compare, compare_read};
 
 /// A line of `math_pairs.tsv`: verdict, right answer, given answer.
 fn pairs() -> Vec<(char, &'static str, &'static str)> {
@@ -22,6 +22,12 @@ fn pairs() -> Vec<(char, &'static str, &'static str)> {
 
 fn same(right: &str, given: &str, policy: Policy) -> bool {
     matches!(compare(right, given, policy), Comparison::Same(_))
+}
+
+fn asked(question: &str, right: &str, given: &str, policy: Policy) -> bool {
+    let right = Answer::read(right).asked_by(question);
+    let found = compare_read(&right, &Answer::read(given), policy);
+    matches!(found, Comparison::Same(_))
 }
 
 #[test]
@@ -53,6 +59,26 @@ fn every_pair_has_the_verdict_of_a_careful_reader() {
     );
 }
 
+/// A line of `math_asked.tsv`: verdict, question, right answer, given answer.
+#[test]
+fn what_a_task_asks_decides_what_is_counted_and_in_which_unit() {
+    let mut wrong = Vec::new();
+    for line in include_str!("math_asked.tsv").lines() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [verdict, question, right, given] = fields[..] else {
+            panic!("four fields: {line}");
+        };
+        if asked(question, right, given, Policy::Standard) != (verdict == "=") {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "wrong:\n{}", wrong.join("\n"));
+}
+
+/// The reference decides in which unit a bare number is, so that only what names none is looked at.
 #[test]
 fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
     let mut wrong = Vec::new();
@@ -60,7 +86,15 @@ fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
         if !right.contains('\u{0}') && !same(right, right, Policy::Standard) {
             wrong.push(format!("{right} is not itself"));
         }
-        if same(right, given, Policy::Lenient) != same(given, right, Policy::Lenient) {
+        let both = format!("{right} {given}").to_lowercase();
+        if ["%", "per", "pct", "circ", "°", "degree"]
+            .iter()
+            .any(|unit| both.contains(unit))
+        {
+            continue;
+        }
+        let same = |one, other| asked(&both, one, other, Policy::Lenient);
+        if same(right, given) != same(given, right) {
             wrong.push(format!("{right} | {given} is not the same both ways"));
         }
     }

@@ -23,6 +23,7 @@ mod linear;
 mod meter;
 mod modular;
 mod named;
+mod nouns;
 mod numeric;
 mod parse;
 mod phrase;
@@ -50,7 +51,7 @@ pub use equal::{Answer, Comparison, Rule, compare, compare_read};
 pub use extract::{Extracted, Source, extract};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "math-6";
+pub const VERSION: &str = "math-7";
 
 /// Where answers are looked for, and what makes two the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -117,9 +118,9 @@ impl Policy {
     }
 }
 
-/// Judges `completion` against the task's `answer`.
+/// Judges `completion` against the task's `answer`. The `question`, which may be empty, says what is counted and in which unit.
 #[must_use]
-pub fn grade(answer: &str, completion: &str, settings: Settings) -> Grading {
+pub fn grade(question: &str, answer: &str, completion: &str, settings: Settings) -> Grading {
     let Some(extracted) = extract(completion, settings.extraction) else {
         let wanted = match settings.extraction {
             Extraction::Boxed => "no balanced \\boxed{…} that holds an answer",
@@ -129,7 +130,8 @@ pub fn grade(answer: &str, completion: &str, settings: Settings) -> Grading {
     };
     let mut detail =
         json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });
-    let verdict = match compare(answer, extracted.text, settings.policy) {
+    let right = Answer::read(answer).asked_by(question);
+    let verdict = match compare_read(&right, &Answer::read(extracted.text), settings.policy) {
         Comparison::Same(rule) => {
             detail["rule"] = json!(rule.name());
             Verdict::Correct
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     fn verdict(answer: &str, completion: &str) -> Verdict {
-        grade(answer, completion, Settings::default()).verdict
+        grade("", answer, completion, Settings::default()).verdict
     }
 
     #[test]
@@ -174,17 +176,17 @@ mod tests {
         };
         assert_eq!(verdict("3", "The answer is 3."), Verdict::Malformed);
         assert_eq!(
-            grade("3", "The answer is 3.", any).verdict,
+            grade("", "3", "The answer is 3.", any).verdict,
             Verdict::Correct
         );
-        assert_eq!(grade("3", "1 + 2 = 3", any).verdict, Verdict::Correct);
-        assert_eq!(grade("4", "1 + 2 = 3", any).verdict, Verdict::Incorrect);
-        assert_eq!(grade("4", "four", any).verdict, Verdict::Malformed);
+        assert_eq!(grade("", "3", "1 + 2 = 3", any).verdict, Verdict::Correct);
+        assert_eq!(grade("", "4", "1 + 2 = 3", any).verdict, Verdict::Incorrect);
+        assert_eq!(grade("", "4", "four", any).verdict, Verdict::Malformed);
     }
 
     #[test]
     fn the_detail_says_what_was_read_and_why_it_was_accepted() {
-        let grading = grade(r"\frac12", r"so \boxed{0.5}", Settings::default());
+        let grading = grade("", r"\frac12", r"so \boxed{0.5}", Settings::default());
         assert_eq!(
             grading.detail,
             json!({ "extracted": "0.5", "from": "boxed", "rule": "number" })
@@ -194,6 +196,7 @@ mod tests {
     #[test]
     fn a_long_answer_leaves_a_short_detail() {
         let grading = grade(
+            "",
             "1",
             &format!(r"\boxed{{{}}}", "9".repeat(1 << 20)),
             Settings::default(),
@@ -209,7 +212,7 @@ mod tests {
                 policy,
                 ..Settings::default()
             };
-            grade("72", r"\boxed{27 + 45}", settings)
+            grade("", "72", r"\boxed{27 + 45}", settings)
         };
         let standard = copied(Policy::Standard);
         assert_eq!(standard.verdict, Verdict::Incorrect);

@@ -111,15 +111,18 @@ impl JudgeJob {
         let JudgeJob {
             service, question, ..
         } = self;
-        let (task, completion) = (&question.task, &question.completion);
+        let (task, prompt) = (&question.task, &question.prompt);
+        let completion = &question.completion;
         let (extent, given) = (question.extent, self.reference.as_ref());
         if self.long {
-            let graded = service.graders.grade(task, completion, extent, given);
+            let graded = service
+                .graders
+                .grade(task, prompt, completion, extent, given);
             return graded.map_err(Unfinished::Reference);
         }
         service
             .graders
-            .grade_briefly(task, completion, extent, given)
+            .grade_briefly(task, prompt, completion, extent, given)
     }
 }
 

@@ -109,7 +109,12 @@ fn tasks(args: &Args) -> anyhow::Result<serde_json::Value> {
         for (index, completion) in boxed.iter().enumerate() {
             for answer in [&answers[index], &answers[(index + 1) % answers.len()]] {
                 let one = Instant::now();
-                black_box(grade(black_box(answer), black_box(completion), config.math));
+                black_box(grade(
+                    "",
+                    black_box(answer),
+                    black_box(completion),
+                    config.math,
+                ));
                 slowest = slowest.max(one.elapsed());
                 pairs += 1;
             }

@@ -4,7 +4,8 @@ use super::Policy;
 use super::finished::left_undone;
 use super::lex::tokens;
 use super::meter::Meter;
-use super::parse::{Commas, parse, parse_lettered};
+use super::nouns::are_used;
+use super::parse::{Commas, Letters, Read, read};
 use super::quantity::names_unit;
 use super::same::same;
 use super::seed::seed;
@@ -82,10 +83,14 @@ pub enum Comparison {
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
     text: &'a str,
+    /// The question that it is the right answer to; empty where none is known.
+    question: &'a str,
     /// Its trees, one for each way to read a comma between digits.
     readings: Vec<Expr>,
     /// Its tree where it is a number, a space and a letter that may be a unit: 0.1 m.
     lettered: Option<Expr>,
+    /// Words behind its numbers that no list holds.
+    unlisted: Vec<String>,
 }
 
 impl<'a> Answer<'a> {
@@ -93,11 +98,24 @@ impl<'a> Answer<'a> {
     #[must_use]
     pub fn read(text: &'a str) -> Self {
         let text = text.trim();
+        let (readings, mut unlisted) = readings(text);
+        let lettered = lettered(text, readings.first()).map(|read| {
+            unlisted.extend(read.unlisted);
+            read.tree
+        });
         Self {
             text,
-            readings: readings(text),
-            lettered: lettered(text),
+            question: "",
+            readings,
+            lettered,
+            unlisted,
         }
+    }
+
+    /// As the right answer to a question, which says what is counted.
+    #[must_use]
+    pub fn asked_by(self, question: &'a str) -> Self {
+        Self { question, ..self }
     }
 
     /// Whether it was understood; what was not is compared as text alone.
@@ -118,6 +136,7 @@ pub fn compare(right: &str, given: &str, policy: Policy) -> Comparison {
 pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> Comparison {
     let (answer, other) = (right, given);
     let (right, given) = (right.text, given.text);
+    let question = answer.question;
     if policy == Policy::Strict {
         let same = strict::same(right, given);
         return if same {
@@ -128,6 +147,13 @@ pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> C
     }
     if same_text(right, given) {
         return Comparison::Same(Rule::Text);
+    }
+    // A number with a word that is not known to be a noun may be any number.
+    if [answer, other]
+        .into_iter()
+        .any(|one| !are_used(&one.unlisted, [right, question]))
+    {
+        return Comparison::Different;
     }
     let judge = Judge::new(seed(right, given));
     let pairs = pairs(answer, other, &judge.meter);
@@ -185,31 +211,35 @@ fn pairs<'a>(
     pairs
 }
 
-/// The trees of an answer: in brackets, (1,234) may be a point or a number.
-fn readings(text: &str) -> Vec<Expr> {
+/// The trees of an answer, and the words in it that no list holds. In brackets, (1,234) may be a point or a number.
+fn readings(text: &str) -> (Vec<Expr>, Vec<String>) {
     if text.len() > MAX_LENGTH {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
-    let number = parse(text, Commas::Thousands);
+    let number = read(text, Commas::Thousands, Letters::Names);
     let ambiguous = text.contains(',') && text.contains(['(', '[', '{']);
     let list = if ambiguous {
-        parse(text, Commas::Lists)
+        read(text, Commas::Lists, Letters::Names)
     } else {
         None
     };
     let list = list.filter(|list| Some(list) != number.as_ref());
-    number.into_iter().chain(list).collect()
+    let (mut trees, mut unlisted) = (Vec::new(), Vec::new());
+    for read in number.into_iter().chain(list) {
+        trees.push(read.tree);
+        unlisted.extend(read.unlisted);
+    }
+    (trees, unlisted)
 }
 
-/// The tree of a number with a letter for its unit.
-fn lettered(text: &str) -> Option<Expr> {
+/// The tree of a number with a letter for its unit, where it is another than the one without.
+fn lettered(text: &str, plain: Option<&Expr>) -> Option<Read> {
     let begins = |c: char| c.is_ascii_digit() || c == '.';
     if text.len() > MAX_LETTERED || !text.starts_with(begins) {
         return None;
     }
-    let tree = parse_lettered(text).filter(|tree| names_unit(tree, &Meter::new()))?;
-    let may_be_letter = parse(text, Commas::Thousands).as_ref() != Some(&tree);
-    may_be_letter.then_some(tree)
+    let lettered = read(text, Commas::Thousands, Letters::Units)?;
+    (names_unit(&lettered.tree, &Meter::new()) && plain != Some(&lettered.tree)).then_some(lettered)
 }
 
 /// Whether both have the same tokens, and some.

@@ -46,20 +46,37 @@ pub(super) enum Commas {
     Lists,
 }
 
-/// The tree of an answer, or `None` where it has none.
+/// What a letter behind a number and a space is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letters {
+    /// A variable: 10 m is ten times m.
+    Names,
+    /// A unit, if one is called so: 0.1 m.
+    Units,
+}
+
+/// The tree of an answer.
+#[cfg(test)]
 pub(super) fn parse(text: &str, commas: Commas) -> Option<Expr> {
-    read(text, commas, false)
+    read(text, commas, Letters::Names).map(|read| read.tree)
 }
 
-/// The same, where a letter behind a space is a unit if one is called so: 0.1 m.
-pub(super) fn parse_lettered(text: &str) -> Option<Expr> {
-    read(text, Commas::Thousands, true)
+/// An answer as it is read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Read {
+    pub(super) tree: Expr,
+    /// Words behind its numbers that no list holds.
+    pub(super) unlisted: Vec<String>,
 }
 
-fn read(text: &str, commas: Commas, lettered: bool) -> Option<Expr> {
+/// The tree of an answer and the words in it, or `None` where it has none.
+pub(super) fn read(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
     let text = trimmed(text);
-    if let Some(spelled) = left::spelled(text) {
-        return Some(spelled);
+    if let Some(tree) = left::spelled(text) {
+        return Some(Read {
+            tree,
+            unlisted: Vec::new(),
+        });
     }
     let tokens = tokens(text)?;
     let mut parser = Parser {
@@ -69,11 +86,15 @@ fn read(text: &str, commas: Commas, lettered: bool) -> Option<Expr> {
         atoms: 0,
         bars: 0,
         commas,
-        lettered,
+        letters,
+        unlisted: Vec::new(),
     };
-    let answer = parser.answer()?;
+    let tree = parser.answer()?;
     let whole = parser.at == parser.tokens.len();
-    (whole && answer.depth() <= MAX_LEVELS).then_some(answer)
+    (whole && tree.depth() <= MAX_LEVELS).then_some(Read {
+        tree,
+        unlisted: parser.unlisted,
+    })
 }
 
 /// Without what ends a sentence.
@@ -91,8 +112,9 @@ pub(super) struct Parser<'a> {
     /// Absolute values that are open here.
     bars: usize,
     commas: Commas,
-    /// Whether a letter behind a space may be a unit.
-    lettered: bool,
+    letters: Letters,
+    /// Words behind numbers that no list holds, those of readings that failed included.
+    unlisted: Vec<String>,
 }
 
 impl<'a> Parser<'a> {
@@ -171,7 +193,7 @@ impl<'a> Parser<'a> {
             return Some(("percent".into(), "percent".len()));
         }
         let is_unit = unit::is_written_bare(&word)
-            || (self.lettered && self.spaced() && unit::is_letter(&word));
+            || (self.letters == Letters::Units && self.spaced() && unit::is_letter(&word));
         let length = word.chars().count();
         is_unit.then_some((word, length))
     }

@@ -1,7 +1,8 @@
 //! The text behind a value: which of it may be left unread, since it only names what is counted.
 //!
-//! Safe by construction: what is not known to be a unit, a scale or a plain noun phrase is not read at all, and the answer is compared as text.
+//! What cannot be a unit, a scale or a plain noun phrase is not read at all, and the answer is compared as text. Whether a noun is known, `nouns.rs` says.
 
+use super::nouns;
 use super::syntax::Function;
 use super::unit::{Measure, measure};
 use super::words;
@@ -13,7 +14,7 @@ const MAX_WORDS: usize = 12;
 const MAX_SCALES: usize = 3;
 
 /// Words that change a value, hedge it, or say more than what is counted.
-const TELLING: [&str; 170] = [
+const TELLING: [&str; 191] = [
     "or",
     "and",
     "nor",
@@ -184,12 +185,32 @@ const TELLING: [&str; 170] = [
     "loses",
     "reductions",
     "subtracted",
+    "quadrillion",
+    "quadrillions",
+    "quintillion",
+    "sine",
+    "sines",
+    "cosine",
+    "tangent",
+    "secant",
+    "cosecant",
+    "cotangent",
+    "logarithm",
+    "milli",
+    "kilo",
+    "micro",
+    "nano",
+    "mega",
+    "giga",
+    "centi",
+    "deci",
+    "imaginary",
+    "sixteenths",
 ];
 
 /// Words that change a value where they end a phrase: 3 negative, but not 3 negative numbers.
-const TELLING_LAST: [&str; 11] = [
+const TELLING_LAST: [&str; 10] = [
     "negative",
-    "imaginary",
     "left",
     "square",
     "cubic",
@@ -208,14 +229,21 @@ const NAMES: [&str; 12] = [
 ];
 
 /// Short words that say nothing of a value.
-const SMALL: [&str; 14] = [
+pub(super) const SMALL: [&str; 14] = [
     "a", "an", "the", "of", "in", "on", "at", "by", "for", "per", "th", "st", "nd", "rd",
 ];
 
-/// What multiplies the number before it, and what the rest of the words say; `None` where they cannot be left unread.
-///
-/// The first are to be read from the number outwards: `million`, then `dollars`.
-pub(super) fn layers(words: &str) -> Option<Vec<String>> {
+/// What stands behind a number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Behind {
+    /// What multiplies it, and what the rest of the words say, from the number outwards: `million`, then `dollars`.
+    pub(super) layers: Vec<String>,
+    /// Words among the rest that no list holds.
+    pub(super) unlisted: Vec<String>,
+}
+
+/// What words behind a number say; `None` where they cannot be left unread.
+pub(super) fn behind(words: &str) -> Option<Behind> {
     let spread = words.replace('/', " per ");
     let mut rest: Vec<&str> = spread.split_whitespace().collect();
     let mut layers = Vec::new();
@@ -228,21 +256,23 @@ pub(super) fn layers(words: &str) -> Option<Vec<String>> {
         layers.push((*first).to_owned());
         rest = more.to_vec();
     }
-    if rest.is_empty() {
-        return Some(layers);
+    let mut unlisted = Vec::new();
+    if !rest.is_empty() {
+        let (last, phrase) = last(&rest)?;
+        layers.push(last);
+        unlisted = nouns::unlisted(&phrase);
     }
-    layers.push(last(&rest)?);
-    Some(layers)
+    Some(Behind { layers, unlisted })
 }
 
-/// What the words say that do not multiply: a unit, or a phrase for what is counted.
-fn last(all: &[&str]) -> Option<String> {
+/// What the words say that do not multiply: a unit, or a phrase for what is counted; and that phrase, or the one behind the unit.
+fn last(all: &[&str]) -> Option<(String, String)> {
     if all.len() > MAX_WORDS {
         return None;
     }
     let joined = all.join(" ");
     if !matches!(measure(&joined), Measure::Words) {
-        return Some(joined);
+        return Some((joined, String::new()));
     }
     // 5 liters of water, 20 percent of them, 10 dollars profit; but 10 dollar bills are bills.
     for length in (1..all.len()).rev() {
@@ -250,7 +280,7 @@ fn last(all: &[&str]) -> Option<String> {
         let named = unit.join(" ");
         let sized = matches!(
             measure(&named),
-            Measure::Unit(..) | Measure::Percent | Measure::Degrees | Measure::Generic
+            Measure::Unit(..) | Measure::Percent | Measure::Degrees | Measure::Generic(_)
         );
         let ends = matches!(
             of.first(),
@@ -262,10 +292,10 @@ fn last(all: &[&str]) -> Option<String> {
             return None;
         }
         if sized && ends {
-            return is_noun_phrase(of).then_some(named);
+            return is_noun_phrase(of).then(|| (named, of.join(" ")));
         }
     }
-    is_noun_phrase(all).then_some(joined)
+    is_noun_phrase(all).then(|| (joined.clone(), joined))
 }
 
 /// Whether words can only name what is counted.
@@ -295,7 +325,7 @@ fn is_noun_phrase(all: &[&str]) -> bool {
 }
 
 /// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
-fn bare(word: &str) -> String {
+pub(super) fn bare(word: &str) -> String {
     let word = word.to_lowercase();
     let word = word.strip_suffix("(s)").unwrap_or(&word);
     word.trim_matches(['(', ')', '.', '"', '\'', '’', ':'])
@@ -322,7 +352,7 @@ mod tests {
     use super::*;
 
     fn read(words: &str) -> Option<String> {
-        layers(words).map(|layers| layers.join("|"))
+        behind(words).map(|behind| behind.layers.join("|"))
     }
 
     #[test]

@@ -8,6 +8,7 @@ use num_rational::BigRational;
 use super::Rule;
 use super::exact::rational;
 use super::meter::Meter;
+use super::nouns::count_alike;
 use super::syntax::Expr;
 use super::unit::{self, Measure, measure};
 use super::value::Judge;
@@ -16,6 +17,11 @@ use super::value::Judge;
 pub(super) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
     if let (Some(a), Some(b)) = (told(right), told(given))
         && a != b
+    {
+        return None;
+    }
+    if let (Some(a), Some(b)) = (counted(right), counted(given))
+        && !count_alike(a, b)
     {
         return None;
     }
@@ -52,6 +58,15 @@ pub(super) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
             same(&right, &given).or_else(|| same(&right, &degrees(&given)).map(|_| Rule::Unit))
         }
         _ => same(&right, &given),
+    }
+}
+
+/// The words for what it counts.
+fn counted(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Negative(inner) => counted(inner),
+        Expr::Quantity(_, words) => (measure(words) == Measure::Words).then_some(words),
+        _ => None,
     }
 }
 
@@ -99,12 +114,22 @@ fn apart(one: &Measure, other: &Measure) -> bool {
         Measure::Degrees => 1,
         Measure::Percent => 2,
         Measure::Words => 3,
-        Measure::Generic | Measure::Scale(_) | Measure::Noon(_) => 4,
+        Measure::Generic(_) | Measure::Scale(_) | Measure::Noon(_) => 4,
     };
+    match (one, other) {
+        (Measure::Generic(a), Measure::Generic(b)) => return a != b,
+        (Measure::Generic(power), Measure::Unit(_, dimension))
+        | (Measure::Unit(_, dimension), Measure::Generic(power)) => {
+            return !dimension.may_be_units(*power);
+        }
+        (Measure::Generic(power), Measure::Words) | (Measure::Words, Measure::Generic(power)) => {
+            return *power != 1;
+        }
+        _ => {}
+    }
     let (a, b) = (kind(one), kind(other));
     // 50 °F may be written 50°.
     let warm = |one: &Measure, other: &Measure| matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature());
-    // "units" may be any unit, or any word for what is counted.
     let any = |one, other| one == 4 && matches!(other, 0 | 3);
     a != b && !any(a, b) && !any(b, a) && !warm(one, other) && !warm(other, one)
 }

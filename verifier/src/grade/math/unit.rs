@@ -17,8 +17,8 @@ pub(super) enum Measure {
     Scale(BigRational),
     /// Before or after noon; noon itself counts as after, midnight as before.
     Noon(bool),
-    /// "units", "square units": any unit.
-    Generic,
+    /// "units", "square units", "cubic units": any unit, of lengths in this power where it is 2 or 3.
+    Generic(i32),
     /// Words for what is counted.
     Words,
 }
@@ -39,6 +39,20 @@ pub(super) struct Dimension {
 }
 
 impl Dimension {
+    /// Whether "units" in that power may be units of it: square units are of areas, and units of anything but areas and volumes.
+    pub(super) fn may_be_units(self, power: i32) -> bool {
+        let of = |length| {
+            self == Dimension {
+                length,
+                ..Dimension::default()
+            }
+        };
+        match power {
+            1 => !of(2) && !of(3),
+            power => of(power),
+        }
+    }
+
     /// Whether it is a temperature in degrees.
     pub(super) fn is_temperature(self) -> bool {
         matches!(self.named, Some('F' | 'C'))
@@ -132,7 +146,7 @@ fn named(unit: Option<char>) -> Measure {
 fn known(words: &str) -> Option<Measure> {
     let mut size = BigRational::one();
     let mut dimension = Dimension::default();
-    let mut generic = false;
+    let mut generic = None;
     let (mut below, mut next_power, mut any) = (false, 1, false);
     let spread = words
         .replace('/', " per ")
@@ -142,6 +156,11 @@ fn known(words: &str) -> Option<Measure> {
     if all.len() > MAX_UNITS {
         return None;
     }
+    let behind = |place: usize| match all.get(place + 1) {
+        Some(&"squared") => 2,
+        Some(&"cubed") => 3,
+        _ => 1,
+    };
     for (place, word) in all.iter().enumerate() {
         let word = word.trim_matches(|c: char| matches!(c, '.' | ',' | '(' | ')'));
         let (word, power) = match word.split_once('^') {
@@ -176,7 +195,8 @@ fn known(words: &str) -> Option<Measure> {
                 continue;
             }
             "unit" | "units" => {
-                generic = true;
+                let power = power * next_power * behind(place);
+                generic = generic.or(Some(power));
                 any = true;
                 next_power = 1;
                 continue;
@@ -192,12 +212,7 @@ fn known(words: &str) -> Option<Measure> {
             _ => {}
         }
         let (unit, of) = base(&singular(word))?;
-        next_power = match all.get(place + 1) {
-            Some(&"squared") => 2,
-            Some(&"cubed") => 3,
-            _ => next_power,
-        };
-        let power = power * next_power * if below { -1 } else { 1 };
+        let power = power * next_power * behind(place) * if below { -1 } else { 1 };
         next_power = 1;
         any = true;
         for _ in 0..power.abs() {
@@ -219,8 +234,8 @@ fn known(words: &str) -> Option<Measure> {
     }
     match (any, generic) {
         (false, _) => None,
-        (true, true) => Some(Measure::Generic),
-        (true, false) => Some(Measure::Unit(size, dimension)),
+        (true, Some(power)) => Some(Measure::Generic(power)),
+        (true, None) => Some(Measure::Unit(size, dimension)),
     }
 }
 
@@ -353,7 +368,11 @@ mod tests {
         assert!(same("miles per hour", "mph") && same("mi/h", "mph"));
         assert!(same("cubic inches", "inches^3") && same("km/h", "kilometers per hour"));
         assert!(!same("cm", "mm") && !same("cm^2", "cm^3") && !same("m", "s"));
-        assert_eq!(measure("square units"), Measure::Generic);
+        assert_eq!(measure("square units"), Measure::Generic(2));
+        assert_eq!(measure("units^2"), Measure::Generic(2));
+        assert_eq!(measure("units squared"), Measure::Generic(2));
+        assert_eq!(measure("cubic units"), Measure::Generic(3));
+        assert_eq!(measure("units"), Measure::Generic(1));
         assert_eq!(measure("right triangles"), Measure::Words);
         assert_eq!(measure("p.m."), Measure::Noon(true));
         assert_eq!(measure(" noon"), Measure::Noon(true));

@@ -33,9 +33,11 @@ impl Parser<'_> {
                 return Some(Expr::Words(day));
             }
         }
-        let layers = phrase::layers(&words)?;
+        let behind = phrase::behind(&words)?;
+        self.unlisted.extend(behind.unlisted);
         Some(
-            layers
+            behind
+                .layers
                 .into_iter()
                 .fold(term, |inner, layer| Expr::Quantity(Box::new(inner), layer)),
         )
