@@ -12,6 +12,7 @@
 //! Reading is linear in a text of bounded length, no number is computed beyond a fixed size, and whatever a comparison does is taken from one meter: an answer cannot
 //! cost more than a fixed number of operations, and a verdict depends on the two answers alone.
 
+mod asks;
 mod complex;
 mod distributed;
 mod equal;

@@ -1,6 +1,7 @@
 //! Whether two answers are the same, and by which rule.
 
 use super::Policy;
+use super::asks::Asks;
 use super::finished::left_undone;
 use super::lex::tokens;
 use super::meter::Meter;
@@ -85,8 +86,10 @@ pub struct Answer<'a> {
     text: &'a str,
     /// The question that it is the right answer to; empty where none is known.
     question: &'a str,
-    /// Its trees, one for each way to read a comma between digits.
-    readings: Vec<Expr>,
+    /// Its tree, where commas between digits may separate thousands.
+    number: Option<Expr>,
+    /// The same, where they separate elements: if it is another.
+    list: Option<Expr>,
     /// Its tree where it is a number, a space and a letter that may be a unit: 0.1 m.
     lettered: Option<Expr>,
     /// Words behind its numbers that no list holds.
@@ -98,15 +101,29 @@ impl<'a> Answer<'a> {
     #[must_use]
     pub fn read(text: &'a str) -> Self {
         let text = text.trim();
-        let (readings, mut unlisted) = readings(text);
-        let lettered = lettered(text, readings.first()).map(|read| {
+        let mut unlisted = Vec::new();
+        let mut tree = |read: Read| {
             unlisted.extend(read.unlisted);
             read.tree
-        });
+        };
+        let short = text.len() <= MAX_LENGTH;
+        let reading = |commas| {
+            let read = short.then(|| read(text, commas, Letters::Names));
+            read.flatten()
+        };
+        let number = reading(Commas::Thousands).map(&mut tree);
+        let list = text
+            .contains(',')
+            .then(|| reading(Commas::Lists))
+            .flatten()
+            .map(&mut tree)
+            .filter(|list| Some(list) != number.as_ref());
+        let lettered = lettered(text, number.as_ref()).map(&mut tree);
         Self {
             text,
             question: "",
-            readings,
+            number,
+            list,
             lettered,
             unlisted,
         }
@@ -121,7 +138,28 @@ impl<'a> Answer<'a> {
     /// Whether it was understood; what was not is compared as text alone.
     #[must_use]
     pub fn is_parsed(&self) -> bool {
-        !self.readings.is_empty()
+        self.trees().next().is_some()
+    }
+
+    fn trees(&self) -> impl Iterator<Item = &Expr> {
+        self.number.iter().chain(&self.list)
+    }
+
+    /// What it may say as the right answer. In brackets, and where several answers are asked for with commas between them, (1,234) has two elements; by itself, 1,234 may be
+    /// a number as well.
+    fn as_right(&self, asks_commas: bool) -> impl Iterator<Item = &Expr> {
+        let brackets = self.text.contains(['(', '[', '{']);
+        let only_list = self.list.is_some() && (asks_commas || brackets && is_tight(self.text));
+        self.trees()
+            .skip(usize::from(only_list && self.number.is_some()))
+    }
+
+    /// What it may say where the right answer is `right`: beside a list, commas separate elements, unless spaces tell some from others.
+    fn beside(&self, right: &Expr) -> Vec<&Expr> {
+        match &self.list {
+            Some(list) if is_list(right) && is_tight(self.text) => vec![list],
+            _ => self.trees().collect(),
+        }
     }
 }
 
@@ -155,8 +193,8 @@ pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> C
     {
         return Comparison::Different;
     }
-    let judge = Judge::new(seed(right, given));
-    let pairs = pairs(answer, other, &judge.meter);
+    let judge = Judge::new(seed(right, given)).asked(Asks::of(question));
+    let pairs = pairs(answer, other, &judge);
     let found = judged(&judge, &pairs, policy);
     if !judge.meter.is_spent() {
         return found;
@@ -188,48 +226,40 @@ fn judged(judge: &Judge, pairs: &[(&Expr, &Expr)], policy: Policy) -> Comparison
 fn pairs<'a>(
     right: &'a Answer<'_>,
     given: &'a Answer<'_>,
-    meter: &Meter,
+    judge: &Judge,
 ) -> Vec<(&'a Expr, &'a Expr)> {
     let mut pairs = Vec::new();
-    for reading in &right.readings {
-        pairs.extend(given.readings.iter().map(|other| (reading, other)));
+    for reading in right.as_right(judge.asks.commas) {
+        let others = given.beside(reading);
+        pairs.extend(others.into_iter().map(|other| (reading, other)));
     }
     if let Some(lettered) = &right.lettered {
         let named = given
-            .readings
-            .iter()
-            .filter(|other| names_unit(other, meter));
+            .trees()
+            .filter(|other| names_unit(other, &judge.meter));
         pairs.extend(named.map(|other| (lettered, other)));
     }
     if let Some(lettered) = &given.lettered {
         let named = right
-            .readings
-            .iter()
-            .filter(|reading| names_unit(reading, meter));
+            .trees()
+            .filter(|reading| names_unit(reading, &judge.meter));
         pairs.extend(named.map(|reading| (reading, lettered)));
     }
     pairs
 }
 
-/// The trees of an answer, and the words in it that no list holds. In brackets, (1,234) may be a point or a number.
-fn readings(text: &str) -> (Vec<Expr>, Vec<String>) {
-    if text.len() > MAX_LENGTH {
-        return (Vec::new(), Vec::new());
-    }
-    let number = read(text, Commas::Thousands, Letters::Names);
-    let ambiguous = text.contains(',') && text.contains(['(', '[', '{']);
-    let list = if ambiguous {
-        read(text, Commas::Lists, Letters::Names)
-    } else {
-        None
+/// Whether no space, and nothing else, says which of its commas are separators of thousands.
+fn is_tight(text: &str) -> bool {
+    let loose = |(at, _): (usize, &str)| {
+        let behind = &text[at + 1..];
+        behind.starts_with(|c: char| c.is_whitespace() || matches!(c, '\\' | '}'))
     };
-    let list = list.filter(|list| Some(list) != number.as_ref());
-    let (mut trees, mut unlisted) = (Vec::new(), Vec::new());
-    for read in number.into_iter().chain(list) {
-        trees.push(read.tree);
-        unlisted.extend(read.unlisted);
-    }
-    (trees, unlisted)
+    !text.match_indices(',').any(loose)
+}
+
+/// Whether it has elements, or may have.
+fn is_list(expr: &Expr) -> bool {
+    matches!(expr, Expr::List(_) | Expr::Set(_) | Expr::Tuple(..))
 }
 
 /// The tree of a number with a letter for its unit, where it is another than the one without.

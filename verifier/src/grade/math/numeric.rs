@@ -20,11 +20,25 @@ use super::syntax::{Constant, Expr, Function};
 const PRECISION: usize = 128;
 const MORE: usize = 128;
 
+/// How many bits may be lost of what is computed with, before more are taken.
+const SPARE: usize = 100;
+/// What takes more bits than these besides is not computed.
+const MAX_EXTRA: usize = 1 << 13;
+
 /// A value with a bound of its error.
 #[derive(Debug, Clone)]
 pub(super) struct Value {
     low: Complex,
     high: Complex,
+    /// Bits that both have besides.
+    extra: usize,
+}
+
+/// What came of computing a value.
+pub(super) enum Computed {
+    Value(Value),
+    /// It takes so many bits besides.
+    Needs(usize),
 }
 
 /// Values of variables: a place on the line for each, by a seed.
@@ -72,33 +86,54 @@ impl Point {
     }
 }
 
-/// The value of `expr` at a point.
-pub(super) fn value(expr: &Expr, point: &mut Point, meter: &Meter) -> Option<Value> {
+/// The value of `expr` at a point, computed with so many bits besides.
+pub(super) fn value(
+    expr: &Expr,
+    point: &mut Point,
+    meter: &Meter,
+    extra: usize,
+) -> Option<Computed> {
     forget_constants();
-    let low = Evaluator::new(PRECISION, point, meter).of(expr)?;
-    let high = Evaluator::new(PRECISION + MORE, point, meter).of(expr)?;
-    Some(Value { low, high })
+    let mut evaluator = Evaluator::new(PRECISION + extra, point, meter);
+    let low = evaluator.of(expr)?;
+    let needed = evaluator.lost;
+    if needed > extra + SPARE {
+        let extra = needed.next_multiple_of(MORE);
+        return (extra <= MAX_EXTRA).then_some(Computed::Needs(extra));
+    }
+    let high = Evaluator::new(PRECISION + MORE + extra, point, meter).of(expr)?;
+    Some(Computed::Value(Value { low, high, extra }))
 }
 
 /// The value of a number.
 pub(super) fn of_rational(value: &BigRational) -> Option<Value> {
+    let extra = if bits(value) > SPARE { bits(value) } else { 0 };
     Some(Value {
-        low: Digits::new(PRECISION).rational(value)?,
-        high: Digits::new(PRECISION + MORE).rational(value)?,
+        low: Digits::new(PRECISION + extra).rational(value)?,
+        high: Digits::new(PRECISION + MORE + extra).rational(value)?,
+        extra,
     })
+}
+
+/// Bits of the longer part of a fraction: those that it takes to tell it from its neighbours.
+fn bits(value: &BigRational) -> usize {
+    usize::try_from(value.numer().bits().max(value.denom().bits())).unwrap_or(usize::MAX)
 }
 
 impl Value {
     /// Whether both are the same number, as far as their digits tell.
     pub(super) fn equals(&self, other: &Value) -> bool {
-        let slack = Real::from_parts(IBig::ONE, -(PRECISION as isize));
         let same = || {
-            let error = distance(&self.high, &self.low)?
-                + distance(&other.high, &other.low)?
-                + (size(&self.high)? + size(&other.high)?) * slack;
+            let error = self.error()? + other.error()?;
             Some(distance(&self.high, &other.high)? <= error * fine())
         };
         same().unwrap_or(false)
+    }
+
+    /// By what the lower precision may be wrong.
+    fn error(&self) -> Option<Real> {
+        let slack = Real::from_parts(IBig::ONE, -((PRECISION + self.extra) as isize));
+        Some(distance(&self.high, &self.low)? + size(&self.high)? * slack)
     }
 
     /// Whether it has no imaginary part, as far as its digits tell.
@@ -108,8 +143,16 @@ impl Value {
 
     /// The real number that it is.
     pub(super) fn real(&self) -> Option<f64> {
-        let (re, im) = (self.high.re.to_f64().value(), self.high.im.to_f64().value());
-        (im.abs() <= 1e-25 * (1.0 + re.abs())).then_some(re)
+        let beside = size(&Complex {
+            re: Real::ZERO,
+            im: self.high.im.clone(),
+        })?;
+        (beside <= self.error()? * fine()).then(|| self.high.re.to_f64().value())
+    }
+
+    /// Whether as many digits of both are known, so that where they are the same they are equal.
+    pub(super) fn is_as_exact_as(&self, other: &Value) -> bool {
+        self.extra == other.extra
     }
 
     /// Which of two is less, where they are real and not the same.
@@ -122,9 +165,11 @@ impl Value {
 
     /// This over another, where that is not 0.
     pub(super) fn over(&self, other: &Value) -> Option<Value> {
+        let extra = self.extra.min(other.extra);
         Some(Value {
-            low: Digits::new(PRECISION).div(&self.low, &other.low)?,
-            high: Digits::new(PRECISION + MORE).div(&self.high, &other.high)?,
+            low: Digits::new(PRECISION + extra).div(&self.low, &other.low)?,
+            high: Digits::new(PRECISION + MORE + extra).div(&self.high, &other.high)?,
+            extra,
         })
     }
 
@@ -145,13 +190,24 @@ fn size(z: &Complex) -> Option<Real> {
 }
 
 fn distance(a: &Complex, b: &Complex) -> Option<Real> {
-    size(&Digits::new(PRECISION + MORE).sub(a, b)?)
+    size(&Digits::new(PRECISION + MORE + MAX_EXTRA).sub(a, b)?)
+}
+
+/// The power of two that a number is near; none of 0.
+fn magnitude(z: &Complex) -> Option<isize> {
+    let of = |part: &Real| {
+        let digits = isize::try_from(part.repr().digits()).unwrap_or(isize::MAX);
+        (!is_zero(part)).then(|| part.repr().exponent().saturating_add(digits))
+    };
+    of(&z.re).max(of(&z.im))
 }
 
 struct Evaluator<'a> {
     digits: Digits,
     point: &'a mut Point,
     meter: &'a Meter,
+    /// Bits that are lost where terms of different sizes are added, or a function of a very small or large number is taken.
+    lost: usize,
 }
 
 impl<'a> Evaluator<'a> {
@@ -160,12 +216,14 @@ impl<'a> Evaluator<'a> {
             digits: Digits::new(precision),
             point,
             meter,
+            lost: 0,
         }
     }
 
     fn of(&mut self, expr: &Expr) -> Option<Complex> {
         let digits = self.digits;
         if let Some(value) = rational(expr, self.meter) {
+            self.lost = self.lost.max(bits(&value));
             return digits.rational(&value);
         }
         match expr {
@@ -176,9 +234,13 @@ impl<'a> Evaluator<'a> {
             Expr::Negative(inner) => digits.sub(&digits.integer(0), &self.of(inner)?),
             Expr::Sum(terms) => {
                 let mut sum = digits.integer(0);
+                let mut sizes = Vec::new();
                 for term in terms {
-                    sum = digits.add(&sum, &self.of(term)?)?;
+                    let term = self.of(term)?;
+                    sizes.extend(magnitude(&term));
+                    sum = digits.add(&sum, &term)?;
                 }
+                self.added(&sizes);
                 Some(sum)
             }
             Expr::Product(factors) => {
@@ -210,6 +272,7 @@ impl<'a> Evaluator<'a> {
         let exponent = rational(power, self.meter);
         if let (Expr::Constant(Constant::E), None) = (base, &exponent) {
             let power = self.of(power)?;
+            self.taken(&power);
             return digits.exp(&power);
         }
         let base = self.of(base)?;
@@ -217,7 +280,22 @@ impl<'a> Evaluator<'a> {
             return self.raise(&base, &exponent);
         }
         let power = self.of(power)?;
-        digits.exp(&digits.mul(&digits.ln(&base)?, &power)?)
+        let power = digits.mul(&digits.ln(&base)?, &power)?;
+        self.taken(&power);
+        digits.exp(&power)
+    }
+
+    /// Takes note of the sizes of what is added.
+    fn added(&mut self, sizes: &[isize]) {
+        if let (Some(most), Some(least)) = (sizes.iter().max(), sizes.iter().min()) {
+            self.lost = self.lost.max(most.abs_diff(*least));
+        }
+    }
+
+    /// Takes note of what a function is taken of: cos x is 1 − x²/2 where x is small.
+    fn taken(&mut self, argument: &Complex) {
+        let size = magnitude(argument).unwrap_or_default().unsigned_abs();
+        self.lost = self.lost.max(2 * size);
     }
 
     fn raise(&self, base: &Complex, exponent: &BigRational) -> Option<Complex> {
@@ -250,6 +328,7 @@ impl<'a> Evaluator<'a> {
         let digits = self.digits;
         let argument = self.of(&arguments[0])?;
         let z = &argument;
+        self.taken(z);
         let one = digits.integer(1);
         match function {
             Function::Sin => digits.sin(z),
@@ -266,6 +345,8 @@ impl<'a> Evaluator<'a> {
                     digits.exp(z)?,
                     digits.exp(&digits.sub(&digits.integer(0), z)?)?,
                 );
+                let sizes: Vec<isize> = [&up, &down].into_iter().filter_map(magnitude).collect();
+                self.added(&sizes);
                 let (sum, difference) = (digits.add(&up, &down)?, digits.sub(&up, &down)?);
                 match function {
                     Function::Sinh => digits.div(&difference, &digits.integer(2)),

@@ -4,14 +4,16 @@ use std::borrow::Cow;
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
+use num_traits::Signed as _;
 
 use super::Rule;
+use super::asks::Asked;
 use super::exact::rational;
 use super::meter::Meter;
 use super::nouns::count_alike;
-use super::syntax::Expr;
+use super::syntax::{Constant, Expr, Function};
 use super::unit::{self, Measure, measure};
-use super::value::Judge;
+use super::value::{Judge, Place};
 
 /// Numbers with what they measure.
 pub(super) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
@@ -47,18 +49,50 @@ pub(super) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
             same(&scaled(&right, &size), &scaled(&given, &other_size)).map(|_| Rule::Unit)
         }
         (Some(a), Some(b)) if apart(&a, &b) => None,
-        (Some(Measure::Percent), None) => same(&right, &given)
-            .or_else(|| same(&scaled(&right, &hundredth), &given).map(|_| Rule::Unit)),
-        (None, Some(Measure::Percent)) => same(&right, &given)
-            .or_else(|| same(&right, &scaled(&given, &hundredth)).map(|_| Rule::Unit)),
+        // The right answer decides what a bare number counts: of percent and degrees the same. Half a percent is neither a half, nor is a half of 50%.
+        (Some(Measure::Percent), None) => same(&right, &given),
+        (None, Some(Measure::Percent)) => {
+            if counts(judge.asks.percent, judge, &right) {
+                return same(&right, &given);
+            }
+            same(&right, &scaled(&given, &hundredth)).map(|_| Rule::Unit)
+        }
         (Some(Measure::Degrees), None) => {
-            same(&right, &given).or_else(|| same(&degrees(&right), &given).map(|_| Rule::Unit))
+            if in_radians(&given) {
+                return same(&degrees(&right), &given).map(|_| Rule::Unit);
+            }
+            same(&right, &given)
         }
         (None, Some(Measure::Degrees)) => {
-            same(&right, &given).or_else(|| same(&right, &degrees(&given)).map(|_| Rule::Unit))
+            if !in_radians(&right) && counts(judge.asks.degrees, judge, &right) {
+                return same(&right, &given);
+            }
+            same(&right, &degrees(&given)).map(|_| Rule::Unit)
         }
         _ => same(&right, &given),
     }
+}
+
+/// Whether it is a number of percent or degrees, where a question may ask for those: what is at most 1 is more likely a share, a ratio or a sine.
+fn counts(asked: Asked, judge: &Judge, expr: &Expr) -> bool {
+    if asked != Asked::Perhaps {
+        return asked == Asked::Yes;
+    }
+    let one = BigRational::from_integer(BigInt::from(1));
+    match judge.place(expr) {
+        Some(Place::Exact(value)) => value.abs() > one,
+        Some(Place::Digits(value)) => value.real().is_some_and(|value| value.abs() > 1.0),
+        Some(Place::Infinite(_)) | None => false,
+    }
+}
+
+/// Whether it is an angle in radians: a number with π in it, or an inverse of a function of angles.
+fn in_radians(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Constant(Constant::Pi)
+            | Expr::Call(Function::Arcsin | Function::Arccos | Function::Arctan, _)
+    ) || expr.parts().into_iter().any(in_radians)
 }
 
 /// The words for what it counts.

@@ -5,14 +5,17 @@ use std::cmp::Ordering;
 
 use num_rational::BigRational;
 
+use super::asks::Asks;
 use super::exact::{below, rational};
 use super::meter::{Meter, arithmetic};
 use super::modular::{Element, Field, Missing};
-use super::numeric::{self, Point};
+use super::numeric::{self, Computed, Point};
 use super::syntax::{Constant, Expr, Function};
 
 /// Steps of what is computed to many digits, for each step of `cost`.
 const DIGITS: u64 = 6_000;
+/// How often more digits may turn out to be needed.
+const RAISES: usize = 4;
 /// Points at which a numeric identity must hold, and how many are tried.
 const POINTS: u64 = 4;
 const TRIES: u64 = 12;
@@ -35,6 +38,8 @@ pub(super) enum Same {
 /// Compares values; what it computes depends on the two answers alone.
 pub(super) struct Judge {
     seed: u64,
+    /// What the question says of the unit of a right answer that names none.
+    pub(super) asks: Asks,
     pub(super) meter: Meter,
     fields: RefCell<Vec<Field>>,
 }
@@ -51,9 +56,14 @@ impl Judge {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             seed,
+            asks: Asks::default(),
             meter: Meter::new(),
             fields: RefCell::default(),
         }
+    }
+
+    pub(super) fn asked(self, asks: Asks) -> Self {
+        Self { asks, ..self }
     }
 
     pub(super) fn rational(&self, expr: &Expr) -> Option<BigRational> {
@@ -113,14 +123,9 @@ impl Judge {
     fn digits(&self, right: &Expr, given: &Expr) -> Option<bool> {
         let mut agreed = 0;
         for number in 0..TRIES {
-            self.spend(right, given)?;
             let mut point = Point::new(self.seed, number);
-            let values = (
-                numeric::value(right, &mut point, &self.meter),
-                numeric::value(given, &mut point, &self.meter),
-            );
-            let (Some(a), Some(b)) = values else {
-                if point.is_anywhere() {
+            let Some((a, b)) = self.both(right, given, &mut point) else {
+                if point.is_anywhere() || self.meter.is_spent() {
                     return None;
                 }
                 continue;
@@ -136,10 +141,40 @@ impl Judge {
         None
     }
 
-    /// Takes what computing both to many digits costs from what is left.
-    fn spend(&self, right: &Expr, given: &Expr) -> Option<()> {
-        let cost = self.cost(right).saturating_add(self.cost(given));
-        self.meter.spend(u64::from(cost) * DIGITS)
+    /// Both values at a point, to as many digits.
+    fn both(
+        &self,
+        right: &Expr,
+        given: &Expr,
+        point: &mut Point,
+    ) -> Option<(numeric::Value, numeric::Value)> {
+        let mut extra = 0;
+        let mut a = self.computed(right, point, &mut extra)?;
+        let b = self.computed(given, point, &mut extra)?;
+        if !a.is_as_exact_as(&b) {
+            a = self.computed(right, point, &mut extra)?;
+        }
+        Some((a, b))
+    }
+
+    /// The value at a point, with at least so many bits besides as `extra` says, which is raised where it takes more. Takes what that costs from what is left.
+    fn computed(
+        &self,
+        expr: &Expr,
+        point: &mut Point,
+        extra: &mut usize,
+    ) -> Option<numeric::Value> {
+        for _ in 0..RAISES {
+            let longer = 1 + *extra as u64 / 256;
+            let cost = u64::from(self.cost(expr)) * DIGITS;
+            self.meter
+                .spend(cost.saturating_mul(longer).saturating_mul(longer))?;
+            match numeric::value(expr, point, &self.meter, *extra)? {
+                Computed::Value(value) => return Some(value),
+                Computed::Needs(more) => *extra = more,
+            }
+        }
+        None
     }
 
     /// The real number that an expression without variables is.
@@ -155,9 +190,8 @@ impl Judge {
     }
 
     fn digits_of(&self, expr: &Expr) -> Option<numeric::Value> {
-        self.meter.spend(u64::from(self.cost(expr)) * DIGITS)?;
         let mut point = Point::new(self.seed, 0);
-        let value = numeric::value(expr, &mut point, &self.meter)?;
+        let value = self.computed(expr, &mut point, &mut 0)?;
         (point.is_anywhere() && value.is_real()).then_some(value)
     }
 
@@ -178,15 +212,15 @@ impl Judge {
             }
             (Place::Digits(a), Place::Digits(b)) => {
                 self.meter.spend(1_000)?;
-                a.order(b)
+                told_apart(a, b)?
             }
             (Place::Digits(a), Place::Exact(b)) => {
                 self.meter.spend(1_000)?;
-                a.order(&numeric::of_rational(b)?)
+                told_apart(a, &numeric::of_rational(b)?)?
             }
             (Place::Exact(a), Place::Digits(b)) => {
                 self.meter.spend(1_000)?;
-                numeric::of_rational(a)?.order(b)
+                told_apart(&numeric::of_rational(a)?, b)?
             }
         })
     }
@@ -196,12 +230,11 @@ impl Judge {
         let mut before: Option<(numeric::Value, numeric::Value)> = None;
         let (mut agreed, mut sign) = (0, 0.0);
         for number in 0..TRIES {
-            self.spend(right, given)?;
             let mut point = Point::new(self.seed, number);
-            let (Some(a), Some(b)) = (
-                numeric::value(right, &mut point, &self.meter),
-                numeric::value(given, &mut point, &self.meter),
-            ) else {
+            let Some((a, b)) = self.both(right, given, &mut point) else {
+                if self.meter.is_spent() {
+                    return None;
+                }
                 continue;
             };
             if a.is_zero() != b.is_zero() {
@@ -225,6 +258,12 @@ impl Judge {
         }
         None
     }
+}
+
+/// Which of two is less; `None` where more digits of one are known, and those of both are the same.
+fn told_apart(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
+    let order = a.order(b);
+    (order != Ordering::Equal || a.is_as_exact_as(b)).then_some(order)
 }
 
 fn is_infinite(expr: &Expr) -> bool {
