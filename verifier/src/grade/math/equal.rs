@@ -3,6 +3,7 @@
 use super::Policy;
 use super::asks::Asks;
 use super::finished::left_undone;
+use super::label::same_choice;
 use super::lex::tokens;
 use super::meter::Meter;
 use super::nouns::are_used;
@@ -18,6 +19,9 @@ use super::value::Judge;
 const MAX_LENGTH: usize = 4096;
 /// Longest number with a letter for its unit, in bytes.
 const MAX_LETTERED: usize = 64;
+
+/// Most forms of one value in an answer.
+const MAX_FORMS: usize = 4;
 
 /// Why two answers were held equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,6 +190,9 @@ pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> C
     if same_text(right, given) {
         return Comparison::Same(Rule::Text);
     }
+    if same_choice(right, given) {
+        return Comparison::Same(Rule::Words);
+    }
     // A number with a word that is not known to be a noun may be any number.
     if [answer, other]
         .into_iter()
@@ -195,7 +202,10 @@ pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> C
     }
     let judge = Judge::new(seed(right, given)).asked(Asks::of(question));
     let pairs = pairs(answer, other, &judge);
-    let found = judged(&judge, &pairs, policy);
+    let mut found = judged(&judge, &pairs, policy);
+    if found == Comparison::Different && offers_others(given) {
+        found = alternatives(&judge, &pairs, policy);
+    }
     if !judge.meter.is_spent() {
         return found;
     }
@@ -218,6 +228,38 @@ fn judged(judge: &Judge, pairs: &[(&Expr, &Expr)], policy: Policy) -> Comparison
             return Comparison::Unfinished(rule, left);
         }
         return Comparison::Same(rule);
+    }
+    Comparison::Different
+}
+
+/// Whether words offer one value instead of another, and nothing adds one: ½ or 0.5.
+fn offers_others(given: &str) -> bool {
+    let has = |word: &str| {
+        given
+            .split(|c: char| !c.is_alphabetic())
+            .any(|one| one == word)
+    };
+    (has("or") || has("lor")) && !has("and") && !has("land") && !given.contains([',', ';'])
+}
+
+/// What of one value in several forms: each must be the right one.
+fn alternatives(judge: &Judge, pairs: &[(&Expr, &Expr)], policy: Policy) -> Comparison {
+    for (right, given) in pairs {
+        let Expr::List(items) = given else { continue };
+        if is_list(right) || items.len() > MAX_FORMS {
+            continue;
+        }
+        let found = items
+            .iter()
+            .map(|item| judged(judge, &[(right, item)], policy));
+        let least = found.min_by_key(|found| match found {
+            Comparison::Different => 0,
+            Comparison::Unfinished(..) => 1,
+            Comparison::Same(_) => 2,
+        });
+        if let Some(least) = least.filter(|least| *least != Comparison::Different) {
+            return least;
+        }
     }
     Comparison::Different
 }

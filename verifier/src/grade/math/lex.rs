@@ -5,9 +5,11 @@ use super::unit;
 
 mod between;
 mod symbol;
+mod whole;
 
 use between::pieces;
 use symbol::{command_of, fraction_of, plain, superscript_of, synonym};
+pub(super) use whole::{counted_text, leading_text, whole_text};
 
 /// Answers with more tokens than this are not parsed.
 pub(super) const MAX_TOKENS: usize = 2048;

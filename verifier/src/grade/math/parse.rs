@@ -20,7 +20,7 @@ mod matrix;
 mod measured;
 mod number;
 
-use super::lex::{Kind, Token, tokens};
+use super::lex::{Kind, Token, counted_text, tokens};
 use super::syntax::{Expr, Relation, SetOperator, Side};
 use super::unit;
 use super::words;
@@ -78,6 +78,15 @@ pub(super) fn read(text: &str, commas: Commas, letters: Letters) -> Option<Read>
             unlisted: Vec::new(),
         });
     }
+    if let Some(counted) = counted_text(text)
+        && let Some(read) = read_tokens(&counted, commas, letters)
+    {
+        return Some(read);
+    }
+    read_tokens(text, commas, letters)
+}
+
+fn read_tokens(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         tokens,

@@ -29,7 +29,7 @@ const KINDS: [&str; 13] = [
     "angle",
 ];
 
-/// An answer in plain words that is a number, a day, or all numbers.
+/// An answer in plain words that is a number, a day, all numbers or none.
 pub(super) fn spelled(text: &str) -> Option<Expr> {
     if text.len() > MAX_SPELLED {
         return None;
@@ -48,6 +48,17 @@ pub(super) fn spelled(text: &str) -> Option<Expr> {
         "all real numbers" | "all reals" | "the real numbers" | "all real" | "real numbers"
     ) {
         return Some(Expr::Symbol("Reals".into()));
+    }
+    if matches!(
+        bare.to_ascii_lowercase().as_str(),
+        "no solution"
+            | "no solutions"
+            | "there is no solution"
+            | "there are no solutions"
+            | "empty set"
+            | "the empty set"
+    ) {
+        return Some(Expr::Set(Vec::new()));
     }
     words::is_spelled(bare).then(|| Expr::Words(bare.to_owned()))
 }

@@ -1,0 +1,90 @@
+//! Choices with what they stand for: `(C) 7`, `C) 7`, `Option C`.
+
+use super::lex::{leading_text, whole_text};
+use super::parse::{Commas, Letters, read};
+use super::syntax::Expr;
+
+/// Longer answers are no choices.
+const MAX_LENGTH: usize = 256;
+
+/// Words before a choice's letter.
+const KINDS: [&str; 3] = ["option", "choice", "answer"];
+
+/// Words that may leave open which choice is meant.
+const HEDGES: [&str; 9] = [
+    "or", "and", "nor", "not", "either", "neither", "lor", "vee", "land",
+];
+
+/// Whether one is a choice's letter, and the other that choice with its value, or named as one.
+pub(super) fn same_choice(one: &str, other: &str) -> bool {
+    let same = |letter: &str, choice: &str| {
+        let letter = alone(letter);
+        letter.is_some() && letter == chosen(choice)
+    };
+    same(one, other) || same(other, one)
+}
+
+/// The letter that is all of an answer.
+fn alone(text: &str) -> Option<char> {
+    let text = whole_text(text).unwrap_or(text.trim());
+    let bare = text
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(')'))
+        .unwrap_or(text);
+    let mut chars = bare.chars();
+    let letter = chars.next().filter(|letter| ('A'..='E').contains(letter));
+    letter.filter(|_| chars.next().is_none())
+}
+
+/// The letter of a choice that has more than its letter.
+fn chosen(text: &str) -> Option<char> {
+    if text.len() > MAX_LENGTH {
+        return None;
+    }
+    let joined: String;
+    let text = match leading_text(text) {
+        Some((label, "")) => label,
+        Some((label, value)) => {
+            joined = format!("{label}{value}");
+            &joined
+        }
+        None => text.trim(),
+    };
+    let begins = |kind: &&str| {
+        text.get(..kind.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(kind))
+    };
+    let kind = KINDS.iter().find(|kind| begins(kind));
+    let rest = text[kind.map_or(0, |kind| kind.len())..].trim_start_matches([' ', ':']);
+    let (opened, rest) = match rest.strip_prefix('(') {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let letter = rest
+        .chars()
+        .next()
+        .filter(|letter| ('A'..='E').contains(letter))?;
+    let rest = &rest[1..];
+    let (closed, value) = match rest.strip_prefix([')', ':']) {
+        Some(value) => (true, value),
+        None => (false, rest),
+    };
+    let named = kind.is_some() && closed >= opened && value.is_empty();
+    let labels = closed && (!value.trim().is_empty()) && is_value(value);
+    (named || labels).then_some(letter)
+}
+
+/// Whether what stands behind a label names no other choice, and is one value or words.
+fn is_value(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphabetic());
+    let hedged = words.any(|word| {
+        HEDGES.contains(&word.to_ascii_lowercase().as_str())
+            || matches!(word, "A" | "B" | "C" | "D" | "E")
+    });
+    let plain = |c: char| c.is_alphabetic() || c == ' ';
+    let one = || {
+        read(text, Commas::Lists, Letters::Names)
+            .is_some_and(|read| !matches!(read.tree, Expr::List(_)))
+    };
+    !hedged && (text.chars().all(plain) || one())
+}
