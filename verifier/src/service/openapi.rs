@@ -85,7 +85,7 @@ fn schemas() -> Json {
             "id": id,
             "task": { "oneOf": [ { "type": "string", "examples": ["mbppplus/2"] }, schema("MathTask"), schema("CodeTask"), schema("LeanTask") ] },
             "task_digest": { "type": "string", "description": "The digest of what decides on a named task, as the client has it (64 hexadecimal digits): where the server's task is another, the item is refused." },
-            "prompt": { "type": "string", "default": "", "description": "The prompt as the model saw it. No grader looks at it; the verdict's key holds it." },
+            "prompt": { "type": "string", "default": "", "description": "The prompt as the model saw it. The verdict's key holds it. Mathematics takes from it what is counted and in which unit; no other grader looks at it." },
             "completion": string,
             "all_tests": { "type": "boolean", "default": false, "description": "Whether all tests of a code task are run, so that `passed` of `total` is the share of those that are passed. Otherwise judging ends with the first that is not, and `passed` counts those before it." }
         })),

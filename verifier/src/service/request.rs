@@ -23,7 +23,7 @@ pub struct Question {
     pub id: Id,
     /// What decides.
     pub task: Arc<Known>,
-    /// The prompt as the model saw it; empty where the client does not say. No grader looks at it, but the verdict's key holds it.
+    /// The prompt as the model saw it; empty where the client does not say. The verdict's key holds it; of the graders, only that of mathematics looks at it.
     pub prompt: String,
     /// What the model answered.
     pub completion: String,

@@ -1,5 +1,7 @@
 //! What a question says of the form of its answer.
 
+use super::words::is_numeral;
+
 /// Whether a question asks for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Asked {
@@ -30,7 +32,8 @@ impl Asks {
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         Self {
             percent: asked(names_percent(&lower), has(&["percent", "per cent", "%"])),
-            degrees: asked(has(&["degree"]), has(&["angle", "circ", "°", "rotat"])),
+            // An angle or a temperature may be asked for without the word.
+            degrees: asked(has(&["degree"]), true),
             commas: has(&["comma"]),
         }
     }
@@ -49,7 +52,8 @@ fn names_percent(lower: &str) -> bool {
     ["percent", "per cent"].into_iter().any(|word| {
         lower.match_indices(word).any(|(at, _)| {
             let before = lower[..at].trim_end_matches(|c: char| c.is_whitespace() || c == '$');
-            !before.ends_with(|c: char| c.is_ascii_digit())
+            let last = before.rsplit(|c: char| !c.is_alphabetic()).next();
+            !before.ends_with(|c: char| c.is_ascii_digit()) && !last.is_some_and(is_numeral)
         })
     })
 }
@@ -65,6 +69,10 @@ mod tests {
             ("Express your answer as a percentage.", Asked::Yes),
             ("If 20 percent of $x$ is 3, what is $x$?", Asked::Perhaps),
             ("If $20$ percent of $x$ is 3, what is $x$?", Asked::Perhaps),
+            (
+                "If twenty percent of $x$ is 3, what is $x$?",
+                Asked::Perhaps,
+            ),
             ("It is raised by $20\\%$.", Asked::Perhaps),
             ("How many are there?", Asked::No),
             ("", Asked::Perhaps),

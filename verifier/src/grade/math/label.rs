@@ -2,6 +2,7 @@
 
 use super::lex::{leading_text, whole_text};
 use super::parse::{Commas, Letters, read};
+use super::phrase::TELLING;
 use super::syntax::Expr;
 
 /// Longer answers are no choices.
@@ -10,10 +11,8 @@ const MAX_LENGTH: usize = 256;
 /// Words before a choice's letter.
 const KINDS: [&str; 3] = ["option", "choice", "answer"];
 
-/// Words that may leave open which choice is meant.
-const HEDGES: [&str; 9] = [
-    "or", "and", "nor", "not", "either", "neither", "lor", "vee", "land",
-];
+/// Commands that join choices.
+const JOINTS: [&str; 3] = ["lor", "land", "vee"];
 
 /// Whether one is a choice's letter, and the other that choice with its value, or named as one.
 pub(super) fn same_choice(one: &str, other: &str) -> bool {
@@ -78,7 +77,9 @@ fn chosen(text: &str) -> Option<char> {
 fn is_value(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphabetic());
     let hedged = words.any(|word| {
-        HEDGES.contains(&word.to_ascii_lowercase().as_str())
+        let lower = word.to_lowercase();
+        JOINTS.contains(&word)
+            || TELLING.contains(&lower.as_str())
             || matches!(word, "A" | "B" | "C" | "D" | "E")
     });
     let plain = |c: char| c.is_alphabetic() || c == ' ';

@@ -101,7 +101,10 @@ pub(super) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
         let all = parts[..parts.len() - 1]
             .iter()
             .all(|part| is_number(part) && says_last(part));
-        return if all { Cow::Borrowed(last) } else { kept };
+        // 50% = 0.5 says 50%.
+        let percent = parts.iter().find(|part| matches!(part, Expr::Percent(_)));
+        let said = percent.unwrap_or(last);
+        return if all { Cow::Borrowed(said) } else { kept };
     }
     let between = &parts[1..parts.len() - 1];
     let named = !between.is_empty()

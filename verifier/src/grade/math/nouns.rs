@@ -12,10 +12,11 @@ use super::unit::{Measure, measure};
 static LISTED: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("nouns.txt").lines().collect());
 
-/// Ends of words that are no nouns, or numerals: a task may use them, too.
-const NO_NOUNS: [&str; 9] = [
-    "illion", "illions", "illionth", "ths", "fold", "ly", "ed", "ing", "wise",
-];
+/// Ends of numerals, which a task may use, too.
+const NUMERALS: [&str; 4] = ["illion", "illions", "illionth", "ths"];
+
+/// Ends of words that are no nouns, and change a value where they end a phrase: 5 tweaked, but not 5 tweaked parts.
+const NO_NOUNS: [&str; 5] = ["fold", "ly", "ed", "ing", "wise"];
 
 /// A word, and what may be its singular.
 fn forms(word: &str) -> impl Iterator<Item = String> {
@@ -36,6 +37,11 @@ pub(super) fn unlisted(phrase: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whether a phrase may end with a word.
+pub(super) fn may_end(word: &str) -> bool {
+    is_listed(word) || !NO_NOUNS.iter().any(|end| word.ends_with(end))
+}
+
 fn is_listed(word: &str) -> bool {
     forms(word).any(|form| LISTED.contains(form.as_str()))
         || matches!(measure(word), Measure::Unit(..) | Measure::Generic(_))
@@ -48,7 +54,7 @@ pub(super) fn are_used(words: &[String], texts: [&str; 2]) -> bool {
     }
     let used: HashSet<String> = texts.into_iter().flat_map(used).collect();
     words.iter().all(|word| {
-        !NO_NOUNS.iter().any(|end| word.ends_with(end))
+        !NUMERALS.iter().any(|end| word.ends_with(end))
             && forms(word).any(|form| used.contains(&form))
     })
 }
@@ -115,8 +121,9 @@ mod tests {
             |word: &str| are_used(&[word.to_owned()], [r"16\text{ daps}", "How many blorgs?"]);
         assert!(used("daps") && used("dap") && used("blorg") && used("blorgs"));
         assert!(!used("text") && !used("dip") && !used("frac"));
-        let told = |word: &str| are_used(&[word.to_owned()], ["5", "Nearly 5 trillionths doubled"]);
-        assert!(!told("nearly") && !told("trillionths") && !told("doubled"));
+        let told = |word: &str| are_used(&[word.to_owned()], ["5", "Nearly 5 trillionths"]);
+        assert!(told("nearly") && !told("trillionths"));
+        assert!(!may_end("tweaked") && may_end("colored") && may_end("daps"));
     }
 
     #[test]

@@ -108,6 +108,10 @@ fn read_tokens(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
 
 /// Without what ends a sentence.
 fn trimmed(text: &str) -> &str {
+    // 0.333… goes on.
+    if text.trim_end().ends_with("..") {
+        return text.trim();
+    }
     text.trim()
         .trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | ',' | ';'))
 }

@@ -14,7 +14,7 @@ const MAX_WORDS: usize = 12;
 const MAX_SCALES: usize = 3;
 
 /// Words that change a value, hedge it, or say more than what is counted.
-const TELLING: [&str; 191] = [
+pub(super) const TELLING: [&str; 191] = [
     "or",
     "and",
     "nor",
@@ -321,7 +321,11 @@ fn is_noun_phrase(all: &[&str]) -> bool {
     });
     let ordinal = ["th", "st", "nd", "rd"].contains(&bare.first().map_or("", String::as_str));
     let names = ordinal || bare.iter().any(|word| !SMALL.contains(&word.as_str()));
-    names && !square_root && !TELLING_LAST.contains(&last) && bare.iter().all(|word| is_plain(word))
+    names
+        && !square_root
+        && !TELLING_LAST.contains(&last)
+        && nouns::may_end(last)
+        && bare.iter().all(|word| is_plain(word))
 }
 
 /// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
