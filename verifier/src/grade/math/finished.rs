@@ -10,10 +10,11 @@ use super::Rule;
 use super::distributed::same_terms;
 use super::exact::rational;
 use super::meter::Meter;
+use super::reals::Reals;
 use super::signs::variants;
 use super::steps::{Shape, Step, Steps, has_variable, shape};
-use super::syntax::{Expr, Relation};
-use super::value::Judge;
+use super::syntax::{Expr, Relation, SetOperator};
+use super::value::{Judge, is_infinite};
 use super::words;
 
 /// Why an answer is none yet.
@@ -21,6 +22,7 @@ const NOT_A_NUMBER: &str = "it is to be written as one number";
 const NOT_A_FRACTION: &str = "it is to be written as a fraction";
 const UNSOLVED: &str = "the inequality is left to be solved";
 const FORM: &str = "it is to be multiplied out, or factored, as the right answer is";
+const APART: &str = "the set is left to be put together";
 const TOO_MUCH: &str = "it takes too many steps";
 
 /// What `given`, which equals `right` by a rule, leaves to be done that `right` does not; `None` where nothing.
@@ -45,6 +47,7 @@ pub(super) fn left_undone(
         Rule::Base | Rule::Text => return None,
         // Letters that make words are no product.
         Rule::Words if words::letters(given).is_some() => return None,
+        Rule::Set if is_apart(right, given, judge) => return Some(APART),
         // x = 27 + 45 is no more done than 27 + 45.
         Rule::Words | Rule::Relation | Rule::Set => return more(steps(right), steps(given)),
         _ => {}
@@ -112,11 +115,76 @@ fn is_of_form(right: &Expr, given: &Expr, judge: &Judge, functions: usize) -> bo
             same_terms(judge, right, given)
         }
         // More factors than the right answer has are no less.
-        (Shape::Product(right), Shape::Product(given)) if polynomials => given >= right,
+        (Shape::Product(most), Shape::Product(factors)) if polynomials => {
+            factors >= most && (has_common_factor(right) || !has_common_factor(given))
+        }
         (Shape::Product(_), _) | (_, Shape::Product(_)) if polynomials => false,
         // sin 4x + sin 6x is 2 sin 5x cos x.
         (Shape::Term, Shape::Sum) => functions < 2,
         _ => true,
+    }
+}
+
+/// Whether a factor is a sum that a variable may be taken out of: x² + x, of (x² + x)(x + 2).
+fn has_common_factor(expr: &Expr) -> bool {
+    fn variables(term: &Expr) -> Vec<&Expr> {
+        match term {
+            Expr::Symbol(_) => vec![term],
+            Expr::Power(base, power) if is_whole(power) => variables(base),
+            Expr::Negative(inner) => variables(inner),
+            Expr::Quotient(above, _) => variables(above),
+            Expr::Product(factors) => factors.iter().flat_map(variables).collect(),
+            _ => Vec::new(),
+        }
+    }
+    match expr {
+        Expr::Sum(terms) => {
+            let first = terms.first().map(variables).unwrap_or_default();
+            let divides =
+                |variable: &&Expr| terms.iter().all(|term| variables(term).contains(variable));
+            first.iter().any(divides)
+        }
+        Expr::Product(factors) => factors.iter().any(has_common_factor),
+        Expr::Negative(inner) | Expr::Power(inner, _) | Expr::Quotient(inner, _) => {
+            has_common_factor(inner)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a set is written with more ends than it has: [0, 2] ∩ [−1, 1], x > 2 or x > 5.
+fn is_apart(right: &Expr, given: &Expr, judge: &Judge) -> bool {
+    let has = Reals::of(judge, right).or_else(|| Reals::of(judge, given));
+    let most = has.map_or(0, |set| set.ends()).max(ends(right));
+    ends(given) > most || (has_intersection(given) && !has_intersection(right))
+}
+
+/// The numbers that a set is written with.
+fn ends(expr: &Expr) -> usize {
+    let finite = |part: &&Expr| !is_infinite(part);
+    match expr {
+        Expr::Tuple(_, items, _) | Expr::Set(items) => items.iter().filter(finite).count(),
+        Expr::Relation(parts, relations) if *relations == [Relation::In] => {
+            parts.last().map_or(0, ends)
+        }
+        Expr::Relation(parts, _) => parts.iter().filter(finite).count().saturating_sub(1),
+        Expr::Combine(a, _, b) => ends(a) + ends(b),
+        Expr::List(items) => items.iter().map(ends).sum(),
+        Expr::Symbol(name) if name == "Reals" => 0,
+        _ => 1,
+    }
+}
+
+/// Whether intervals are left to be intersected. Inequalities that hold together may stay.
+fn has_intersection(expr: &Expr) -> bool {
+    let interval = |part: &Expr| matches!(part, Expr::Tuple(..));
+    match expr {
+        Expr::Combine(a, operator, b) => {
+            *operator == SetOperator::Intersection && (interval(a) || interval(b))
+                || has_intersection(a)
+                || has_intersection(b)
+        }
+        _ => false,
     }
 }
 

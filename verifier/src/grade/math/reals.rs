@@ -40,6 +40,17 @@ pub(super) struct Reals<'a> {
 }
 
 impl<'a> Reals<'a> {
+    /// How many numbers its pieces end at, put together as far as they can be.
+    pub(super) fn ends(&self) -> usize {
+        let finite = |end: &&End| !matches!(end.at, Place::Infinite(_));
+        let ends = self
+            .pieces
+            .0
+            .iter()
+            .flat_map(|piece| [&piece.low, &piece.high]);
+        ends.filter(finite).count()
+    }
+
     /// The set of real numbers that `expr` is, or that satisfy it.
     pub(super) fn of(judge: &Judge, expr: &'a Expr) -> Option<Self> {
         let bare = |pieces| Self { pieces, of: None };

@@ -266,7 +266,8 @@ fn told_apart(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
     (order != Ordering::Equal || a.is_as_exact_as(b)).then_some(order)
 }
 
-fn is_infinite(expr: &Expr) -> bool {
+/// Whether it is ∞ or −∞.
+pub(super) fn is_infinite(expr: &Expr) -> bool {
     infinity(expr).is_some()
 }
 
