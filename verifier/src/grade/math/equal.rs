@@ -203,7 +203,7 @@ pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> C
     let judge = Judge::new(seed(right, given)).asked(Asks::of(question));
     let pairs = pairs(answer, other, &judge);
     let mut found = judged(&judge, &pairs, policy);
-    if found == Comparison::Different && offers_others(given) {
+    if found == Comparison::Different && (offers_others(given) || offers_others(right)) {
         found = alternatives(&judge, &pairs, policy);
     }
     if !judge.meter.is_spent() {
@@ -233,32 +233,34 @@ fn judged(judge: &Judge, pairs: &[(&Expr, &Expr)], policy: Policy) -> Comparison
 }
 
 /// Whether words offer one value instead of another, and nothing adds one: ½ or 0.5.
-fn offers_others(given: &str) -> bool {
+fn offers_others(text: &str) -> bool {
     let has = |word: &str| {
-        given
-            .split(|c: char| !c.is_alphabetic())
+        text.split(|c: char| !c.is_alphabetic())
             .any(|one| one == word)
     };
-    (has("or") || has("lor")) && !has("and") && !has("land") && !given.contains([',', ';'])
+    (has("or") || has("lor")) && !has("and") && !has("land") && !text.contains([',', ';'])
 }
 
 /// What of one value in several forms: each must be the right one.
 fn alternatives(judge: &Judge, pairs: &[(&Expr, &Expr)], policy: Policy) -> Comparison {
     for (right, given) in pairs {
-        let Expr::List(items) = given else { continue };
-        if is_list(right) || items.len() > MAX_FORMS {
-            continue;
-        }
-        let found = items
-            .iter()
-            .map(|item| judged(judge, &[(right, item)], policy));
-        let least = found.min_by_key(|found| match found {
+        let one = |right: &Expr, given: &Expr| judged(judge, &[(right, given)], policy);
+        let found: Vec<Comparison> = match (right, given) {
+            (right, Expr::List(forms)) if !is_list(right) && forms.len() <= MAX_FORMS => {
+                forms.iter().map(|form| one(right, form)).collect()
+            }
+            (Expr::List(forms), given) if !is_list(given) && forms.len() <= MAX_FORMS => {
+                forms.iter().map(|form| one(form, given)).collect()
+            }
+            _ => continue,
+        };
+        let worst = found.into_iter().min_by_key(|found| match found {
             Comparison::Different => 0,
             Comparison::Unfinished(..) => 1,
             Comparison::Same(_) => 2,
         });
-        if let Some(least) = least.filter(|least| *least != Comparison::Different) {
-            return least;
+        if let Some(worst) = worst.filter(|worst| *worst != Comparison::Different) {
+            return worst;
         }
     }
     Comparison::Different

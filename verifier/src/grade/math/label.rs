@@ -2,7 +2,6 @@
 
 use super::lex::{leading_text, whole_text};
 use super::parse::{Commas, Letters, read};
-use super::phrase::TELLING;
 use super::syntax::Expr;
 
 /// Longer answers are no choices.
@@ -11,8 +10,33 @@ const MAX_LENGTH: usize = 256;
 /// Words before a choice's letter.
 const KINDS: [&str; 3] = ["option", "choice", "answer"];
 
-/// Commands that join choices.
-const JOINTS: [&str; 3] = ["lor", "land", "vee"];
+/// Words that leave open which choice is meant, or deny one, and commands that do.
+const HEDGES: [&str; 24] = [
+    "or",
+    "and",
+    "nor",
+    "not",
+    "but",
+    "either",
+    "neither",
+    "both",
+    "is",
+    "isn",
+    "are",
+    "wrong",
+    "incorrect",
+    "false",
+    "maybe",
+    "perhaps",
+    "possibly",
+    "probably",
+    "unless",
+    "except",
+    "if",
+    "lor",
+    "land",
+    "vee",
+];
 
 /// Whether one is a choice's letter, and the other that choice with its value, or named as one.
 pub(super) fn same_choice(one: &str, other: &str) -> bool {
@@ -78,9 +102,7 @@ fn is_value(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphabetic());
     let hedged = words.any(|word| {
         let lower = word.to_lowercase();
-        JOINTS.contains(&word)
-            || TELLING.contains(&lower.as_str())
-            || matches!(word, "A" | "B" | "C" | "D" | "E")
+        HEDGES.contains(&lower.as_str()) || matches!(word, "A" | "B" | "C" | "D" | "E")
     });
     let plain = |c: char| c.is_alphabetic() || c == ' ';
     let one = || {

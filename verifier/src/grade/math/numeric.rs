@@ -115,9 +115,10 @@ pub(super) fn of_rational(value: &BigRational) -> Option<Value> {
     })
 }
 
-/// Bits of the longer part of a fraction: those that it takes to tell it from its neighbours.
+/// Bits that it takes to write the longer part of a fraction, which tell it from its neighbours.
 fn bits(value: &BigRational) -> usize {
-    usize::try_from(value.numer().bits().max(value.denom().bits())).unwrap_or(usize::MAX)
+    let of = |part: &BigInt| part.bits() - part.trailing_zeros().unwrap_or(0);
+    usize::try_from(of(value.numer()).max(of(value.denom()))).unwrap_or(usize::MAX)
 }
 
 impl Value {
@@ -277,6 +278,7 @@ impl<'a> Evaluator<'a> {
         }
         let base = self.of(base)?;
         if let Some(exponent) = exponent {
+            self.lost = self.lost.max(bits(&exponent));
             return self.raise(&base, &exponent);
         }
         let power = self.of(power)?;
@@ -328,7 +330,9 @@ impl<'a> Evaluator<'a> {
         let digits = self.digits;
         let argument = self.of(&arguments[0])?;
         let z = &argument;
-        self.taken(z);
+        if !matches!(function, Function::Ln | Function::Log | Function::Abs) {
+            self.taken(z);
+        }
         let one = digits.integer(1);
         match function {
             Function::Sin => digits.sin(z),

@@ -14,7 +14,7 @@ const MAX_WORDS: usize = 12;
 const MAX_SCALES: usize = 3;
 
 /// Words that change a value, hedge it, or say more than what is counted.
-pub(super) const TELLING: [&str; 191] = [
+const TELLING: [&str; 206] = [
     "or",
     "and",
     "nor",
@@ -205,6 +205,21 @@ pub(super) const TELLING: [&str; 191] = [
     "centi",
     "deci",
     "imaginary",
+    "myriad",
+    "myriads",
+    "googol",
+    "cosines",
+    "inverses",
+    "opposites",
+    "negatives",
+    "reciprocals",
+    "factorials",
+    "powers",
+    "exponents",
+    "derivative",
+    "conjugates",
+    "cosecants",
+    "approximately",
     "sixteenths",
 ];
 
@@ -370,7 +385,6 @@ mod tests {
             "one-way streets",
             "pairs of socks",
             "(A)",
-            "(approximately)",
             "negative numbers",
             "real roots",
             "times",

@@ -13,6 +13,7 @@ pub(in crate::grade::math) fn leading_text(text: &str) -> Option<(&str, &str)> {
     let behind = text.trim().strip_prefix('\\')?;
     let name = TEXT
         .into_iter()
+        .chain(["mathbf"])
         .filter(|name| behind.starts_with(name))
         .find(|name| behind[name.len()..].trim_start().starts_with('{'))?;
     let inside = behind[name.len()..].trim_start().strip_prefix('{')?;
