@@ -19,6 +19,7 @@ mod equal;
 mod exact;
 mod extract;
 mod finished;
+mod fractions;
 mod label;
 mod lex;
 mod linear;

@@ -9,6 +9,7 @@ use num_traits::{One as _, Zero as _};
 use super::Rule;
 use super::distributed::same_terms;
 use super::exact::rational;
+use super::fractions::is_reduced_less;
 use super::meter::Meter;
 use super::reals::Reals;
 use super::signs::variants;
@@ -22,6 +23,7 @@ const NOT_A_NUMBER: &str = "it is to be written as one number";
 const NOT_A_FRACTION: &str = "it is to be written as a fraction";
 const UNSOLVED: &str = "the inequality is left to be solved";
 const FORM: &str = "it is to be multiplied out, or factored, as the right answer is";
+const REDUCED_LESS: &str = "a fraction is left to be reduced";
 const APART: &str = "the set is left to be put together";
 const TOO_MUCH: &str = "it takes too many steps";
 
@@ -48,6 +50,7 @@ pub(super) fn left_undone(
         // Letters that make words are no product.
         Rule::Words if words::letters(given).is_some() => return None,
         Rule::Set if is_apart(right, given, judge) => return Some(APART),
+        Rule::Relation if has_side_reduced_less(right, given) => return Some(REDUCED_LESS),
         // x = 27 + 45 is no more done than 27 + 45.
         Rule::Words | Rule::Relation | Rule::Set => return more(steps(right), steps(given)),
         _ => {}
@@ -94,6 +97,9 @@ fn of_value(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) -> Option<&'s
         }
         return (!written).then_some(NOT_A_NUMBER);
     }
+    if is_reduced_less(right, given) {
+        return Some(REDUCED_LESS);
+    }
     more(done, steps).or_else(|| {
         let alike = is_of_form(right, given, judge, done.times(Step::Functions));
         (!alike).then_some(FORM)
@@ -123,6 +129,15 @@ fn is_of_form(right: &Expr, given: &Expr, judge: &Judge, functions: usize) -> bo
         (Shape::Term, Shape::Sum) => functions < 2,
         _ => true,
     }
+}
+
+/// Whether a side of an equation has a fraction that is less reduced.
+fn has_side_reduced_less(right: &Expr, given: &Expr) -> bool {
+    let (Expr::Relation(sides, _), Expr::Relation(others, _)) = (right, given) else {
+        return false;
+    };
+    let mut pairs = sides.iter().zip(others);
+    sides.len() == others.len() && pairs.any(|(side, other)| is_reduced_less(side, other))
 }
 
 /// Whether a factor is a sum that a variable may be taken out of: x² + x, of (x² + x)(x + 2).
