@@ -20,6 +20,8 @@ const MAX_LENGTH: usize = 4096;
 /// Longest number with a letter for its unit, in bytes.
 const MAX_LETTERED: usize = 64;
 
+/// Most of a question that is looked at, in bytes.
+const MAX_QUESTION: usize = 1 << 16;
 /// Most forms of one value in an answer.
 const MAX_FORMS: usize = 4;
 
@@ -136,7 +138,13 @@ impl<'a> Answer<'a> {
     /// As the right answer to a question, which says what is counted.
     #[must_use]
     pub fn asked_by(self, question: &'a str) -> Self {
-        Self { question, ..self }
+        // What is asked stands at the end of a long prompt.
+        let from = question.len().saturating_sub(MAX_QUESTION);
+        let from = (from..question.len()).find(|at| question.is_char_boundary(*at));
+        Self {
+            question: &question[from.unwrap_or_default()..],
+            ..self
+        }
     }
 
     /// Whether it was understood; what was not is compared as text alone.

@@ -29,6 +29,26 @@ const KINDS: [&str; 13] = [
     "angle",
 ];
 
+/// Words that make a name that of another value: twice the number = 12.
+const NO_NAMES: [&str; 16] = [
+    "not",
+    "no",
+    "half",
+    "twice",
+    "thrice",
+    "double",
+    "triple",
+    "opposite",
+    "negative",
+    "minus",
+    "wrong",
+    "incorrect",
+    "reciprocal",
+    "inverse",
+    "squared",
+    "cubed",
+];
+
 /// An answer in plain words that is a number, a day, all numbers or none.
 pub(super) fn spelled(text: &str) -> Option<Expr> {
     if text.len() > MAX_SPELLED {
@@ -178,7 +198,10 @@ impl Parser<'_> {
                 let name = text
                     .chars()
                     .all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
-                name.then(|| Expr::Symbol(text.to_owned()))
+                let other = text
+                    .split(|c: char| !c.is_alphabetic())
+                    .any(|word| NO_NAMES.contains(&word.to_lowercase().as_str()));
+                (name && !other).then(|| Expr::Symbol(text.to_owned()))
             }
             Kind::Letter(letter) => {
                 self.at += 1;
