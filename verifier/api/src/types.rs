@@ -22,7 +22,7 @@ pub struct Item {
     /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_digest: Option<String>,
-    /// The prompt as the model saw it. No grader looks at it, but the verdict's key holds it.
+    /// The prompt as the model saw it. The verdict's key holds it; of the graders, only that of mathematics looks at it.
     #[serde(default)]
     pub prompt: String,
     /// What the model answered, without the prompt.
