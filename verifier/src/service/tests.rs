@@ -48,7 +48,7 @@ fn settings() -> Settings {
 fn registry() -> Registry {
     let task = Task {
         id: "sums/1".to_owned(),
-        question: "1 + 1?".to_owned(),
+        question: "How many blorgs are 1 blorg and 1 blorg?".to_owned(),
         spec: TaskSpec::Math(MathTask {
             answer: "2".to_owned(),
         }),

@@ -108,3 +108,30 @@ async fn what_cannot_be_unpacked_is_named() {
         assert!(text.contains("/problems/unknown-encoding"), "{text}");
     }
 }
+
+#[tokio::test]
+async fn the_prompt_says_what_is_counted_or_else_the_question_of_the_data_set() {
+    let (app, _) = ready();
+    let asked = |task: Json, prompt: &str| {
+        let mut item = item("a", &task, r"\boxed{2\text{ blorgs}}");
+        item["prompt"] = json!(prompt);
+        item
+    };
+    let brought = || json!({ "kind": "math", "answer": "2" });
+    let items = json!([
+        asked(json!("sums/1"), ""),
+        asked(json!("sums/1"), "How many blorgs?"),
+        asked(brought(), "And how many blorgs?"),
+        asked(json!("sums/1"), "How many?"),
+        asked(brought(), ""),
+    ]);
+    let (_, body) = verify(&app, &items).await;
+    let results = body["results"].as_array().unwrap();
+    let rewards: Vec<&Json> = results.iter().map(|result| &result["reward"]).collect();
+    assert_eq!(json!(rewards), json!([1.0, 1.0, 1.0, 0.0, 0.0]), "{body}");
+    let keys: std::collections::HashSet<&str> = results
+        .iter()
+        .filter_map(|result| result["key"].as_str())
+        .collect();
+    assert_eq!(keys.len(), 5);
+}
