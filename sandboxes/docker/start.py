@@ -7,8 +7,8 @@ import ctypes
 import os
 
 PR_SET_DUMPABLE = 4
-# `guest.rs` knows them: stopped for want of the container's memory; killed from outside; left with one of these numbers, or killed, by its own doing.
-OUT_OF_MEMORY, OUTSIDE, ITSELF = 250, 137, 249
+# `guest.rs` knows them: stopped for want of the container's memory, or of the machine's; killed from outside; left with one of these numbers, or killed, by its own doing.
+OUT_OF_MEMORY, MACHINE, OUTSIDE, ITSELF = 250, 248, 137, 249
 
 
 def take(length):
@@ -46,10 +46,10 @@ if child:
     status = os.waitpid(child, 0)[1]
     if os.WIFEXITED(status):
         code = os.WEXITSTATUS(status)
-        os._exit(ITSELF if code in (OUT_OF_MEMORY, OUTSIDE) else code)
+        os._exit(ITSELF if code in (OUT_OF_MEMORY, MACHINE, OUTSIDE) else code)
     if os.WTERMSIG(status) != 9:
         os._exit(128 + os.WTERMSIG(status))
-    os._exit({None: ITSELF, True: OUT_OF_MEMORY, False: OUTSIDE}[out_of_memory()])
+    os._exit({None: ITSELF, True: OUT_OF_MEMORY, False: MACHINE}[out_of_memory()])
 
 source = take(int.from_bytes(take(4), "big"))
 for name in [name for name in globals() if not name.startswith("__") and name != "source"]:

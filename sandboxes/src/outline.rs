@@ -1,7 +1,7 @@
 //! What texts define and use, as the sandbox's own interpreter reads them. Nothing of them is run.
 //!
 //! `guest/outline.py` reads one text after another. A text that breaks the reading off, or uses up its fuel, is left unread, and the next is read in a fresh instance, so that no text decides
-//! what becomes of another, but where the fuel is used up.
+//! what becomes of another, but where the fuel is used up. Where a clock ends the reading, nothing is said of any text, as the next reading might say more.
 
 use std::ops::Range;
 
@@ -61,15 +61,26 @@ pub struct Fault {
     pub message: String,
 }
 
+/// Why texts were not read.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// A clock ended the reading: they take too long.
+    #[error("the texts take too long to read")]
+    OutOfTime,
+    /// The sandbox failed.
+    #[error(transparent)]
+    Failed(#[from] SandboxError),
+}
+
 /// Outlines of `texts`, in their order.
 ///
 /// # Errors
-/// As [`Sandbox::run`].
+/// [`Stopped`].
 pub fn read(
     sandbox: &dyn Sandbox,
     texts: &[Text<'_>],
     limits: &Limits,
-) -> Result<Vec<Outline>, SandboxError> {
+) -> Result<Vec<Outline>, Stopped> {
     let calls: Vec<String> = texts
         .iter()
         .map(|text| serde_json::json!([text.header, text.text, text.loose]).to_string())
@@ -83,8 +94,10 @@ pub fn read(
             calls: read, end, ..
         } = sandbox.outline(&calls[outlines.len()..], limits)?;
         outlines.extend(read.iter().map(outline));
-        if matches!(end, End::OutOfFuel | End::OutOfTime) {
-            break;
+        match end {
+            End::OutOfTime => return Err(Stopped::OutOfTime),
+            End::OutOfFuel => break,
+            _ => {}
         }
         if outlines.len() < calls.len() {
             outlines.push(Outline::Unread);

@@ -41,8 +41,8 @@ pub trait Sandbox: Send + Sync {
     /// As [`Sandbox::run`].
     fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError>;
 
-    /// As [`Sandbox::run`], for whoever gives a program up that takes long: a run that a clock has ended is not repeated, and its end, [`End::OutOfTime`], says no more
-    /// than that.
+    /// As [`Sandbox::run`], for whoever gives a program up that takes long, and then waits for nothing else either: the end of a run, [`End::OutOfTime`], says no more than
+    /// that.
     ///
     /// # Errors
     /// As [`Sandbox::run`].
@@ -126,7 +126,8 @@ pub struct Limits {
     pub output: usize,
     /// Bytes of one encoded value that are kept; see [`Call::Returned`].
     pub value: usize,
-    /// Wall-clock seconds after which a run is stopped as a failure of the sandbox, far beyond what `fuel` allows.
+    /// Wall-clock seconds after which a run is stopped, far beyond what `fuel` allows: as a failure of the sandbox, but in Docker, where a program can wait, as one
+    /// that is out of time.
     pub backstop: f64,
 }
 
@@ -193,11 +194,13 @@ pub enum End {
     },
     /// The fuel was used up.
     OutOfFuel,
-    /// The sandbox does not meter, and in two runs on end the clock stopped the program: it had used up the processor time that the fuel stands for, or
-    /// waited for what will never come.
+    /// The sandbox does not meter, and the clock stopped the program: it had used up the processor time that the fuel stands for, or waited instead of
+    /// working.
     OutOfTime,
     /// The memory limit was met.
     OutOfMemory,
+    /// In Docker: the machine had no memory left, and the kernel stopped this program, as the largest. Another run may end otherwise.
+    MachineOutOfMemory,
     /// The guest left or trapped in some other way (exit, abort, stack overflow): what it was.
     Died(String),
 }

@@ -104,8 +104,11 @@ impl Sandbox for Scripted {
         self.play(program, program.calls, limits)
     }
 
-    /// Every text is a program that goes on with its header and lacks nothing, but for those that say "no python".
+    /// Every text is a program that goes on with its header and lacks nothing, but for those that say "no python". A clock ends the reading at one that says "long to read".
     fn outline(&self, calls: &[String], _limits: &Limits) -> Result<Run, SandboxError> {
+        if calls.iter().any(|call| call.contains("long to read")) {
+            return Ok(ended(Vec::new(), End::OutOfTime));
+        }
         let programs = calls.iter().map(|call| {
             if call.contains("no python") {
                 let fault = r#"[[],["SyntaxError","invalid syntax, line 1"]]"#;

@@ -1,4 +1,7 @@
-//! What ends a run that does not end by itself. No clock here decides a verdict alone: a run that one has ended is repeated.
+//! What ends a run that does not end by itself. Such a run is not repeated: a program that loops, or waits, in one run of two must gain nothing by the other.
+//!
+//! So that an honest program is not ended because the machine is busy, what counts is the processor time that the kernel says its container has taken; the wall
+//! clock counts only where a program takes next to none, and not while the verifier itself stands still.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +10,23 @@ use bollard::errors::Error;
 use super::engine::lost;
 use super::guest::Meter;
 use super::stop::Stop;
-use crate::{Limits, SandboxError};
+use crate::Limits;
 
 /// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 30 G of fuel buy in wasm, so that
 /// what the default limit ends here, it ended there long before.
 pub(super) const FUEL_PER_SECOND: f64 = 2e9;
 
 /// A program that has taken next to no processor time for so long waits for what will never come.
-const IDLE: Duration = Duration::from_secs(5);
+const IDLE: Duration = Duration::from_secs(10);
 /// The share of the time that is next to none.
 const NEXT_TO_NONE: f64 = 0.01;
+/// What a run may take of the wall clock, in the processor time that it may take: a program that has less than a twentieth of a processor all the time waits on
+/// purpose. On a machine that is as busy as that, an honest program is out of time only if it needs nearly all that it may take.
+const SLOWEST: u32 = 20;
+/// The same where that is longer than the backstop, at least.
+const LEAST_SLOWEST: u32 = 4;
+/// A look that comes later than this shows that the machine stood still, or was suspended: that time does not count.
+const LATE: Duration = Duration::from_secs(1);
 /// Between two looks, at least and at most.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Looks in a row that the engine may leave unanswered.
@@ -32,12 +42,13 @@ pub(super) fn fuel(time: Duration) -> u64 {
     (time.as_secs_f64() * FUEL_PER_SECOND) as u64
 }
 
-/// Returns when the guests that the meters measure have together taken more processor time than `limits` allow, or wait for ever. Never returns before as much
-/// time has passed as they may take, as none has more than one processor and they take turns.
+/// Returns when the guests that the meters measure have together taken more processor time than `limits` allow, or wait. Never returns before as much time has
+/// passed as they may take, as none has more than one processor and they take turns.
 pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
     let allowed = allowed(limits.fuel);
-    let backstop = Duration::try_from_secs_f64(limits.backstop).unwrap_or(Duration::MAX);
+    let deadline = deadline(allowed, limits.backstop);
     let started = Instant::now();
+    let mut lost_time = Duration::ZERO;
     let mut watch = Watch {
         allowed,
         mark: (Duration::ZERO, Duration::ZERO),
@@ -45,20 +56,23 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
     let mut pause = allowed.max(LOOKS.0);
     let mut unanswered = 0;
     loop {
-        tokio::time::sleep(pause.min(backstop.saturating_sub(started.elapsed()))).await;
-        if started.elapsed() >= backstop {
-            return SandboxError::Transient(format!(
-                "a program was stopped after {} s of wall-clock time, long before it had used its processor time: the machine is overloaded or was suspended; \
-                 judge it again, or raise the sandbox's backstop",
-                limits.backstop
-            ))
-            .into();
+        let asleep = Instant::now();
+        tokio::time::sleep(pause).await;
+        let late = asleep.elapsed().saturating_sub(pause);
+        if late > LATE {
+            lost_time += late;
+        }
+        let elapsed = started.elapsed().saturating_sub(lost_time);
+        if elapsed >= deadline {
+            return Stop::Clock;
         }
         match measure(meters).await {
             Ok(Some(used)) => {
                 unanswered = 0;
-                match watch.look(started.elapsed(), used) {
-                    Some(next) => pause = next.clamp(LOOKS.0, LOOKS.1),
+                match watch.look(elapsed, used) {
+                    Some(next) => {
+                        pause = next.min(deadline - elapsed).clamp(LOOKS.0, LOOKS.1);
+                    }
                     None => return Stop::Clock,
                 }
             }
@@ -73,6 +87,13 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
             }
         }
     }
+}
+
+/// Wall-clock time after which a run is over that may take `allowed` of a processor.
+fn deadline(allowed: Duration, backstop: f64) -> Duration {
+    let backstop = Duration::try_from_secs_f64(backstop).unwrap_or(Duration::MAX);
+    let longest = backstop.max(allowed.saturating_mul(LEAST_SLOWEST));
+    allowed.saturating_mul(SLOWEST).min(longest).max(IDLE)
 }
 
 /// The processor time that the guests have taken together; `None` where one has ended.
@@ -148,7 +169,17 @@ mod tests {
         let mut watch = watch();
         assert!(watch.look(seconds(10.0), seconds(6.0)).is_some());
         assert!(watch.look(seconds(14.0), seconds(6.01)).is_some());
-        assert_eq!(watch.look(seconds(16.0), seconds(6.02)), None);
+        assert!(watch.look(seconds(18.0), seconds(6.02)).is_some());
+        assert_eq!(watch.look(seconds(21.0), seconds(6.02)), None);
+    }
+
+    #[test]
+    fn a_program_that_works_a_little_and_waits_is_over_within_minutes() {
+        assert_eq!(deadline(seconds(10.0), 900.0), seconds(200.0));
+        // A task whose own solution takes minutes.
+        assert_eq!(deadline(seconds(100.0), 900.0), seconds(900.0));
+        assert_eq!(deadline(seconds(1000.0), 2000.0), seconds(4000.0));
+        assert_eq!(deadline(seconds(0.1), 900.0), IDLE);
     }
 
     #[test]

@@ -25,6 +25,8 @@ const COMPLAINT: usize = 2000;
 const GREETING: usize = 1000;
 /// Exit statuses of `docker/start.py`, which no program can choose: it was stopped for want of its container's memory;
 const OUT_OF_MEMORY: i64 = 250;
+/// the machine had none left, and the kernel chose it;
+const MACHINE_OUT_OF_MEMORY: i64 = 248;
 /// it, or all of the container, was killed from outside;
 const KILLED: i64 = 137;
 /// it had itself killed, or left with one of these numbers.
@@ -83,6 +85,10 @@ impl Leash {
                     status: OUT_OF_MEMORY,
                     ..
                 } => return Stop::Ended(End::OutOfMemory),
+                State::Exited {
+                    status: MACHINE_OUT_OF_MEMORY,
+                    ..
+                } => return Stop::Ended(End::MachineOutOfMemory),
                 State::Exited {
                     status: KILLED,
                     out_of_memory: true,
@@ -246,12 +252,12 @@ impl Guest {
             .await
     }
 
-    /// What measures its processor time from now on, where it has worked for `before` since it was warm.
-    pub(super) fn meter(&self, before: Duration) -> Meter {
+    /// What measures its processor time since it was warm.
+    pub(super) fn meter(&self) -> Meter {
         Meter {
             engine: Arc::clone(&self.engine),
             id: self.leash.id.clone(),
-            before: self.warming + before,
+            before: self.warming,
         }
     }
 

@@ -2,8 +2,7 @@
 //!
 //! Warm containers wait in a `pool`; each (`container`: what it is allowed; `guest`: its end of the line) is used for one program and removed. Those in which
 //! texts are only read, by `readers`, are kept. `conversation` answers what a guest asks.
-//! What ends a run that does not end by itself is a `clock`, so such a run is repeated (`run`). The other end of the conversation is the
-//! harness, `guest/*.py`, in the world of `docker/*.py`. An engine that fails is a failure of the sandbox, never of the program.
+//! What ends a run that does not end by itself is a `clock`. The other end of the conversation is the harness, `guest/*.py`, in the world of `docker/*.py`. An engine that fails is a failure of the sandbox, never of the program.
 
 mod clock;
 mod container;
@@ -41,7 +40,7 @@ const WORLD: &str = concat!(
 /// What puts it all together.
 const WARM: &str = include_str!("../../docker/warm.py");
 /// What verdicts depend on besides image, harness and limits.
-const HOST: &str = "docker 2";
+const HOST: &str = "docker 3";
 /// Threads that speak to the engine.
 const THREADS: usize = 2;
 /// How long closing waits for containers to be removed.

@@ -59,8 +59,8 @@ impl Readers {
     pub(super) async fn read(&self, texts: &[String], limits: Limits) -> Result<Run, SandboxError> {
         if let Some(mut reader) = self.take(limits)
             && let Ok(run) = reader.read(texts).await
-            // Where it broke off, what it had read before may be the reason.
-            && matches!(run.end, End::Completed | End::OutOfTime)
+            // Where it broke off or was out of time, what it had read before may be the reason.
+            && run.end == End::Completed
         {
             self.keep(reader, &run);
             return Ok(run);
@@ -108,7 +108,8 @@ impl Reader {
     async fn read(&mut self, texts: &[String]) -> Result<Run, SandboxError> {
         self.candidate.ask(texts);
         let started = Instant::now();
-        let meters = [self.guest.meter(self.worn)];
+        // All that it has read counts: where that is too much, a fresh one reads again.
+        let meters = [self.guest.meter()];
         let outcome = tokio::select! {
             outcome = converse(&mut self.guest, &mut self.candidate, self.request) => outcome,
             stop = overrun(&meters, self.limits) => Err(stop),

@@ -1,7 +1,7 @@
 //! One run: from a program to what happened.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::DockerSandbox;
 use super::clock::overrun;
@@ -22,35 +22,13 @@ impl Sandbox for DockerSandbox {
     }
 
     fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        settled(|| self.run_once(program, limits))
-    }
-
-    fn run_tests(
-        &self,
-        program: &Program<'_>,
-        prelude: &str,
-        tests: &[String],
-        limits: &Limits,
-    ) -> Result<Run, SandboxError> {
-        settled(|| self.run_tests_once(program, prelude, tests, limits))
-    }
-
-    fn outline(&self, texts: &[String], limits: &Limits) -> Result<Run, SandboxError> {
-        check(limits)?;
-        settled(|| {
-            let (readers, texts, limits) = (Arc::clone(&self.readers), texts.to_vec(), *limits);
-            self.wait_for(async move { readers.read(&texts, limits).await })
-        })
-    }
-
-    fn run_once(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
         arguments::check_calls(program.calls)?;
         check(limits)?;
         let candidate = Candidate::new(program, limits);
         self.wait_for(calls(Arc::clone(&self.pool), candidate, *limits))
     }
 
-    fn run_tests_once(
+    fn run_tests(
         &self,
         program: &Program<'_>,
         prelude: &str,
@@ -61,6 +39,12 @@ impl Sandbox for DockerSandbox {
         let candidate = Candidate::serving(program, limits);
         let judge = Judge::new(program, prelude, tests, limits);
         self.wait_for(judged(Arc::clone(&self.pool), candidate, judge, *limits))
+    }
+
+    fn outline(&self, texts: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+        check(limits)?;
+        let (readers, texts, limits) = (Arc::clone(&self.readers), texts.to_vec(), *limits);
+        self.wait_for(async move { readers.read(&texts, limits).await })
     }
 }
 
@@ -74,29 +58,6 @@ fn check(limits: &Limits) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Runs once, or twice where the clock ended the first: what it ended twice is out of time. The calls that both answered stand.
-fn settled(run: impl Fn() -> Result<Run, SandboxError>) -> Result<Run, SandboxError> {
-    let first = run()?;
-    if first.end != End::OutOfTime {
-        return Ok(first);
-    }
-    let second = run()?;
-    if second.end != End::OutOfTime {
-        return Err(SandboxError::Transient(
-            "a program was out of time in one run and not in the next; judge it again, on a machine that is less busy".to_owned(),
-        ));
-    }
-    let alike = first
-        .calls
-        .iter()
-        .zip(&second.calls)
-        .take_while(|(a, b)| a == b)
-        .count();
-    let mut run = second;
-    run.calls.truncate(alike);
-    Ok(run)
-}
-
 /// The calls of a program, in one container.
 async fn calls(
     pool: Arc<Pool>,
@@ -106,7 +67,7 @@ async fn calls(
     let [mut guest] = pool.take().await?;
     prepare(&mut guest, &limits).await?;
     let started = Instant::now();
-    let meters = [guest.meter(Duration::ZERO)];
+    let meters = [guest.meter()];
     let outcome = tokio::select! {
         outcome = converse(&mut guest, &mut candidate, b"J") => outcome,
         stop = overrun(&meters, limits) => Err(stop),
@@ -127,7 +88,7 @@ async fn judged(
     prepare(&mut program, &limits).await?;
     prepare(&mut tests, &limits).await?;
     let started = Instant::now();
-    let meters = [program.meter(Duration::ZERO), tests.meter(Duration::ZERO)];
+    let meters = [program.meter(), tests.meter()];
     let mut loaded = None;
     let talk = async {
         let outcome = converse(&mut program, &mut candidate, b"J").await;
@@ -177,60 +138,5 @@ async fn hold_tests(
             tests.send(&answer).await?;
         }
         request = tests.receive(judge.longest()).await?;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-
-    use super::*;
-    use crate::Call;
-
-    fn run(calls: &[&str], end: End) -> Run {
-        Run {
-            calls: calls
-                .iter()
-                .map(|&call| Call::Returned(call.to_owned()))
-                .collect(),
-            end,
-            fuel: 1,
-            peak_memory: 0,
-            stdout: String::new(),
-        }
-    }
-
-    fn settle(runs: Vec<Run>) -> (Result<Run, SandboxError>, usize) {
-        let left = RefCell::new(runs.into_iter());
-        let outcome = settled(|| Ok(left.borrow_mut().next().expect("no third run")));
-        let left = left.into_inner().count();
-        (outcome, left)
-    }
-
-    #[test]
-    fn a_run_that_the_clock_did_not_end_is_not_repeated() {
-        for end in [End::Completed, End::OutOfMemory, End::Died("x".to_owned())] {
-            let (outcome, left) =
-                settle(vec![run(&["1"], end.clone()), run(&["2"], End::OutOfTime)]);
-            assert_eq!((outcome.unwrap(), left), (run(&["1"], end), 1));
-        }
-    }
-
-    #[test]
-    fn what_the_clock_ended_twice_is_out_of_time_with_what_both_answered() {
-        let (outcome, _) = settle(vec![
-            run(&["1", "2", "3"], End::OutOfTime),
-            run(&["1", "2"], End::OutOfTime),
-        ]);
-        assert_eq!(outcome.unwrap(), run(&["1", "2"], End::OutOfTime));
-    }
-
-    #[test]
-    fn what_the_clock_ended_once_has_no_verdict_yet() {
-        let (outcome, _) = settle(vec![
-            run(&["1"], End::OutOfTime),
-            run(&["1", "2"], End::Completed),
-        ]);
-        assert!(matches!(outcome, Err(SandboxError::Transient(_))));
     }
 }

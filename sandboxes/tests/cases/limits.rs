@@ -126,25 +126,6 @@ pub(crate) fn output_is_kept_up_to_its_limit(sandbox: &dyn Sandbox) {
     );
 }
 
-pub(crate) fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program(sandbox: &dyn Sandbox) {
-    let limits = Limits {
-        backstop: 0.05,
-        fuel: u64::MAX / 2,
-        ..Limits::default()
-    };
-    let calls = ["[]".to_owned()];
-    let program = Program {
-        source: "def f():\n    while True: pass",
-        entry_point: "f",
-        calls: &calls,
-        watch: None,
-    };
-    assert!(matches!(
-        sandbox.run(&program, &limits),
-        Err(SandboxError::Transient(_))
-    ));
-}
-
 pub(crate) fn sleeping_takes_virtual_time_only(sandbox: &dyn Sandbox) {
     let start = std::time::Instant::now();
     let source = "import time\ndef f():\n    a, b = time.time(), time.monotonic()\n    time.sleep(3600)\n    return [3600 <= time.time() - a < 3601, 3600 <= time.monotonic() - b < 3601]";

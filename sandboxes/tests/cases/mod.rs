@@ -57,7 +57,6 @@ macro_rules! cases {
                 a_raised_recursion_limit_gives_a_verdict_too
                 deep_source_is_refused_by_the_compiler_not_by_a_crash
                 output_is_kept_up_to_its_limit
-                the_backstop_is_a_failure_of_the_sandbox_not_of_the_program
                 sleeping_takes_virtual_time_only
             }
             reading {

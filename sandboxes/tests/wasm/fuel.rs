@@ -1,6 +1,6 @@
 //! Fuel: what a run uses is the same each time, to the unit.
 
-use sandboxes::{Call, End, Limits};
+use sandboxes::{Call, End, Limits, Program, Sandbox as _, SandboxError};
 
 use crate::cases::{run, run_within};
 use crate::support::sandbox;
@@ -33,4 +33,24 @@ fn equal_runs_use_equal_fuel() {
         fuel[0] > 0 && fuel.iter().all(|&used| used == fuel[0]),
         "{fuel:?}"
     );
+}
+
+#[test]
+fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
+    let limits = Limits {
+        backstop: 0.05,
+        fuel: u64::MAX / 2,
+        ..Limits::default()
+    };
+    let calls = ["[]".to_owned()];
+    let program = Program {
+        source: "def f():\n    while True: pass",
+        entry_point: "f",
+        calls: &calls,
+        watch: None,
+    };
+    assert!(matches!(
+        sandbox().run(&program, &limits),
+        Err(SandboxError::Transient(_))
+    ));
 }

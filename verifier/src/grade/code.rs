@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use datasets::name::why_no_name;
 use datasets::{CodeTask, Compare, Value};
+use sandboxes::outline::Stopped;
 use sandboxes::{Limits, Program, Sandbox, SandboxError, Watch};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
@@ -43,7 +44,7 @@ pub use extract::Extraction;
 pub use reference::Reference;
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-6";
+pub const VERSION: &str = "code-7";
 
 /// Fuel a second that even a slow machine burns; the backstop is set by it.
 const SLOW_FUEL_PER_SECOND: f64 = 1e9;
@@ -242,12 +243,12 @@ impl CodeGrader {
     /// The program that `completion` is judged by; `None` where it holds none.
     ///
     /// # Errors
-    /// As [`Sandbox::run`].
+    /// [`Stopped`].
     pub fn program(
         &self,
         task: &CodeTask,
         completion: &str,
-    ) -> Result<Option<String>, SandboxError> {
+    ) -> Result<Option<String>, Stopped> {
         let found = self.found(&*self.sandbox, task, completion)?;
         Ok(found.map(|found| found.source))
     }
@@ -257,7 +258,7 @@ impl CodeGrader {
         sandbox: &dyn Sandbox,
         task: &CodeTask,
         completion: &str,
-    ) -> Result<Option<Found>, SandboxError> {
+    ) -> Result<Option<Found>, Stopped> {
         if self.whole {
             return extract::as_it_stands(sandbox, completion, &self.limits);
         }
@@ -282,7 +283,14 @@ impl CodeGrader {
                 Verdict::Malformed,
                 json!({ "reason": "the completion holds no code" }),
             )),
-            Err(error) => Ok(*failure(&error)),
+            Err(Stopped::OutOfTime) => Ok(Grading {
+                deterministic: false,
+                ..Grading::new(
+                    Verdict::Timeout,
+                    json!({ "reason": "the completion takes too long to read" }),
+                )
+            }),
+            Err(Stopped::Failed(error)) => Ok(*failure(&error)),
         }
     }
 

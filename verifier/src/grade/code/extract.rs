@@ -14,8 +14,8 @@ mod last_block;
 
 use clap::ValueEnum;
 use datasets::CodeTask;
-use sandboxes::outline::{self, Fault, Outline, Text};
-use sandboxes::{Limits, Sandbox, SandboxError};
+use sandboxes::outline::{self, Fault, Outline, Stopped, Text};
+use sandboxes::{Limits, Sandbox};
 use serde::{Deserialize, Serialize};
 
 use self::choose::Reading;
@@ -59,14 +59,14 @@ pub(super) struct Found {
 /// The program of `completion`, as `extraction` finds it; `None` where it holds none.
 ///
 /// # Errors
-/// As [`Sandbox::run`].
+/// [`Stopped`].
 pub(super) fn find(
     sandbox: &dyn Sandbox,
     extraction: Extraction,
     task: &CodeTask,
     completion: &str,
     limits: &Limits,
-) -> Result<Option<Found>, SandboxError> {
+) -> Result<Option<Found>, Stopped> {
     match extraction {
         Extraction::Program => program(sandbox, task, completion, limits),
         Extraction::LastBlock => last_block(sandbox, task, completion, limits),
@@ -78,7 +78,7 @@ fn last_block(
     task: &CodeTask,
     completion: &str,
     limits: &Limits,
-) -> Result<Option<Found>, SandboxError> {
+) -> Result<Option<Found>, Stopped> {
     let Some(code) = last_block::extract(completion) else {
         return Ok(None);
     };
@@ -92,12 +92,12 @@ fn last_block(
 /// A whole program, which is not looked for in anything; `None` where it is blank.
 ///
 /// # Errors
-/// As [`Sandbox::run`].
+/// [`Stopped`].
 pub(super) fn as_it_stands(
     sandbox: &dyn Sandbox,
     source: &str,
     limits: &Limits,
-) -> Result<Option<Found>, SandboxError> {
+) -> Result<Option<Found>, Stopped> {
     if source.trim().is_empty() {
         return Ok(None);
     }
@@ -112,7 +112,7 @@ fn faults(
     sandbox: &dyn Sandbox,
     source: &str,
     limits: &Limits,
-) -> Result<Option<Fault>, SandboxError> {
+) -> Result<Option<Fault>, Stopped> {
     let text = Text {
         header: "",
         text: source,
@@ -129,7 +129,7 @@ fn program(
     task: &CodeTask,
     completion: &str,
     limits: &Limits,
-) -> Result<Option<Found>, SandboxError> {
+) -> Result<Option<Found>, Stopped> {
     let said = answer::without_end_tokens(completion);
     if said.trim().is_empty() {
         return Ok(None);
@@ -186,7 +186,7 @@ fn read<'a>(
     task: &CodeTask,
     asked: &[Asked<'a>],
     limits: &Limits,
-) -> Result<Vec<Reading<'a>>, SandboxError> {
+) -> Result<Vec<Reading<'a>>, Stopped> {
     let prefix = task.prefix.as_deref();
     let behind = |fenced| {
         let prefix = prefix.unwrap_or_default();

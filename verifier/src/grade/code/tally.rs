@@ -30,8 +30,8 @@ pub(super) struct Tally {
     pub fuel: u64,
     /// What the first run wrote.
     pub stdout: String,
-    /// Whether a clock ended one of the runs.
-    pub by_clock: bool,
+    /// Whether a clock, or the machine's want of memory, ended one of the runs.
+    pub by_chance: bool,
     /// Whether a run of tests got to its end without a call of the program.
     pub uncalled: bool,
 }
@@ -61,12 +61,15 @@ impl Tally {
             tally.watched(made, passed.load(Ordering::Relaxed), fault);
             return Ok(tally);
         }
-        let mut start = 0;
+        let (mut start, mut spent) = (0, 0_u64);
         for further in 0..=FURTHER_RUNS {
-            let left = limits.fuel.saturating_sub(tally.fuel);
+            let left = limits.fuel.saturating_sub(spent);
             let fuel = left.max(limits.fuel / FURTHER_FUEL);
             let made = run(start, &with_fuel(*limits, fuel), None)?;
             tally.fuel = tally.fuel.saturating_add(made.fuel);
+            // One that waited has taken little fuel, and a long time.
+            let waited = made.end == End::OutOfTime;
+            spent = spent.saturating_add(if waited { fuel } else { made.fuel });
             let answered = made.calls.len().min(total - start);
             for (index, call) in (start..).zip(&made.calls[..answered]) {
                 match wrong(call, |value| fault(index, value)) {
@@ -137,10 +140,15 @@ impl Tally {
             }
             End::OutOfFuel => (Verdict::Timeout, "out of fuel".to_owned()),
             End::OutOfTime => {
-                self.by_clock = true;
-                (Verdict::Timeout, "out of time, twice".to_owned())
+                self.by_chance = true;
+                (Verdict::Timeout, "out of time".to_owned())
             }
             End::OutOfMemory => (Verdict::Memory, "out of memory".to_owned()),
+            End::MachineOutOfMemory => {
+                self.by_chance = true;
+                let reason = "the largest program when the machine was out of memory";
+                (Verdict::Memory, reason.to_owned())
+            }
             End::Died(how) => (Verdict::Incorrect, excerpt(how)),
         };
         let detail = json!({ "reason": reason, "test": index });
@@ -159,7 +167,7 @@ impl Tally {
         self.passed += behind.passed;
         self.total += behind.total;
         self.fuel = self.fuel.saturating_add(behind.fuel);
-        self.by_clock |= behind.by_clock;
+        self.by_chance |= behind.by_chance;
         if self.failure.is_none() {
             self.failure = behind.failure;
             self.stdout = behind.stdout;
@@ -181,7 +189,7 @@ impl Tally {
         Grading {
             passed: count(self.passed),
             total: count(self.total),
-            deterministic: !self.by_clock,
+            deterministic: !self.by_chance,
             ..Grading::new(verdict, detail)
         }
     }

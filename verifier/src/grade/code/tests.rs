@@ -9,6 +9,7 @@ use crate::scripted::{Scripted, completed, ended};
 
 mod brief;
 mod brought;
+mod clock;
 mod faulty;
 mod reference;
 
@@ -108,22 +109,6 @@ fn how_a_run_ends_decides_only_where_no_value_was_wrong_before() {
             "{calls:?} {end:?}"
         );
     }
-}
-
-#[test]
-fn what_a_clock_had_a_part_in_is_marked_so() {
-    // Where a value decided the verdict, how many tests were passed still depends on the clock.
-    for (calls, verdict) in [
-        (&["2"][..], Verdict::Timeout),
-        (&["3"][..], Verdict::Incorrect),
-    ] {
-        let grading = grading(ended(returned(calls), End::OutOfTime));
-        assert_eq!(
-            (grading.verdict, grading.deterministic, grading.reward()),
-            (verdict, false, Some(0.0))
-        );
-    }
-    assert!(grading(ended(returned(&["2"]), End::OutOfFuel)).deterministic);
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! What a clock, or the machine's want of memory, ends in a sandbox where such things do.
+
+use super::*;
+
+#[test]
+fn what_a_clock_had_a_part_in_is_marked_so() {
+    // Where a value decided the verdict, how many tests were passed still depends on the clock.
+    for (calls, verdict) in [
+        (&["2"][..], Verdict::Timeout),
+        (&["3"][..], Verdict::Incorrect),
+    ] {
+        let grading = grading(ended(returned(calls), End::OutOfTime));
+        assert_eq!(
+            (grading.verdict, grading.deterministic, grading.reward()),
+            (verdict, false, Some(0.0))
+        );
+    }
+    assert!(grading(ended(returned(&["2"]), End::OutOfFuel)).deterministic);
+    let largest = grading(ended(returned(&["2"]), End::MachineOutOfMemory));
+    assert_eq!(
+        (largest.verdict, largest.deterministic),
+        (Verdict::Memory, false)
+    );
+}
+
+#[test]
+fn a_completion_that_takes_too_long_to_read_is_out_of_time_whatever_else_is_in_it() {
+    let (grader, sandbox) = grader(Scripted::doubling());
+    let completion = "```python\n# long to read\n```\n```python\ndef f(n): return 2 * n\n```";
+    let grading = grader.grade(&task(None), completion, Extent::UntilFailure);
+    assert_eq!(
+        (grading.verdict, grading.deterministic, grading.reward()),
+        (Verdict::Timeout, false, Some(0.0))
+    );
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_program_that_a_clock_ends_in_one_run_is_not_run_again() {
+    let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
+        Ok(ended(returned(&["2"]), End::OutOfTime))
+    }));
+    let grading = grader.grade(&task(None), "def f(n): ...", Extent::UntilFailure);
+    assert_eq!(
+        (grading.verdict, grading.deterministic, grading.reward()),
+        (Verdict::Timeout, false, Some(0.0))
+    );
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_tasks_own_solution_that_a_clock_ends_is_run_again() {
+    let ends = std::sync::atomic::AtomicUsize::new(0);
+    let (grader, _) = grader(Scripted::new(move |source, _, _| {
+        let first = source.contains("solution") && ends.fetch_add(1, Ordering::SeqCst) == 0;
+        Ok(if first {
+            ended(Vec::new(), End::OutOfTime)
+        } else {
+            completed(returned(&["2", "4", "6"]))
+        })
+    }));
+    let grading = grader.grade(&task(Some("solution")), "program", Extent::UntilFailure);
+    assert_eq!(grading.verdict, Verdict::Correct);
+}
+
+#[test]
+fn runs_behind_one_in_which_a_program_waited_are_short() {
+    let given = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&given);
+    let (grader, _) = grader(Scripted::new(move |_, _, limits| {
+        seen.lock().unwrap().push(limits.fuel);
+        Ok(ended(Vec::new(), End::OutOfTime))
+    }));
+    let _ = grader.grade(&task(None), "def f(n): ...", Extent::All);
+    let all = Limits::default().fuel;
+    assert_eq!(*given.lock().unwrap(), [all, all / 8, all / 8]);
+}
