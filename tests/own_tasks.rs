@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datasets::{Dataset, Task};
 use serde_json::json;
 use tests::artifacts;
-use tests::programs::Verifier;
+use tests::programs::{Verifier, rapid_verifier, run};
 use trainer::config;
 use trainer::reward::{Ask, RewardClient};
 
@@ -136,4 +136,67 @@ async fn where_the_verifier_has_other_answers_those_that_the_trainer_has_count()
             ["3", "7"].map(|given| Ok(if given == answer { 1.0 } else { 0.0 }));
         assert_eq!(rewards(&client, asks.to_vec()).await, expected);
     }
+}
+
+#[test]
+fn tasks_whose_tests_can_be_passed_without_solving_anything_are_reported() {
+    if artifacts::sandbox().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let task = |id: &str, assert: &str| {
+        let asserts = [assert];
+        json!({"id": id, "question": "Sort.", "entry_point": "solve", "asserts": asserts})
+            .to_string()
+    };
+    let tasks = [
+        task("own", "xs = [3, 1]\nassert solve(xs) == sorted(xs)"),
+        task("copy", "xs = [3, 1]\nassert solve(list(xs)) == sorted(xs)"),
+        task("unequal", "assert solve([3, 1]) != [3, 1]"),
+        task("strong", "assert solve([3, 1]) == [1, 3]"),
+        task("broken", "assert solve([3, 1]) == ["),
+    ];
+    let file = folder.path().join("own.jsonl");
+    std::fs::write(&file, tasks.join("\n")).unwrap();
+    let audit = |further: &[&str]| {
+        let arguments = [
+            &["score", "--audit", "--dataset", file.to_str().unwrap()],
+            further,
+        ]
+        .concat();
+        run(&mut rapid_verifier(arguments)).success().stdout
+    };
+    let report: serde_json::Value = serde_json::from_str(&audit(&["--json"])).unwrap();
+    let weak: Vec<(&str, &str)> = report["weak"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|weak| {
+            (
+                weak["task"].as_str().unwrap(),
+                weak["program"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let constants = [
+        "[]", "0", "''", "{}", "()", "set()", "None", "True", "False",
+    ];
+    let mut expected = vec![(
+        "own/own".to_owned(),
+        "empties its arguments and returns []".to_owned(),
+    )];
+    for value in constants {
+        let program = format!("returns {value} whatever it is given");
+        expected.push(("own/unequal".to_owned(), program));
+    }
+    let object = "returns an object of its own, which is unequal to everything";
+    expected.push(("own/unequal".to_owned(), object.to_owned()));
+    let expected: Vec<(&str, &str)> = expected.iter().map(|(a, b)| (&**a, &**b)).collect();
+    assert_eq!(weak, expected);
+    assert!(report["unavailable"]["own/broken"].is_string());
+    let table = audit(&[]);
+    assert!(
+        table.starts_with("own: 2 of 5 functions have weak tests\n"),
+        "{table}"
+    );
 }

@@ -13,10 +13,12 @@ use crate::metrics::name;
 use crate::registry::Known;
 use crate::service::{Batch, Id, Question, Service, judge};
 
+mod audit;
 mod names;
 mod results;
 mod samples;
 
+pub use audit::{Audit, Weak};
 pub use results::{Results, ResultsError};
 pub use samples::{Sample, ScoreError, read_samples, repeated};
 

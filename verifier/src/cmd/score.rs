@@ -1,12 +1,15 @@
 //! `rapid-verifier score`.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use verifier::grade::code::Extent;
 use verifier::registry::Registry;
-use verifier::score::{Judging, Results, ResultsError, Sample, Score, read_samples, repeated};
+use verifier::score::{
+    Audit, Judging, Results, ResultsError, Sample, Score, read_samples, repeated,
+};
 use verifier::setup;
 use verifier_api::Judgement;
 
@@ -21,6 +24,7 @@ use super::{ConfigArgs, Usage, prepare, print, say};
   rapid-verifier score --dataset tasks.jsonl --samples samples.jsonl --out judged.jsonl
   rapid-verifier score --dataset humaneval --samples evalplus_results/humaneval/model.jsonl.gz
   zcat samples.jsonl.gz | rapid-verifier score --dataset mbppplus --samples -
+  rapid-verifier score --dataset tasks.jsonl --audit
 
 A sample is one line, {\"task_id\": 2, \"completion\": \"…\"}; `task` or `id` serve as well, and \"Mbpp/2\" or \"mbppplus/2\" name the same task. EvalPlus's files
 are taken as they are: a `solution` is a whole program, which is run as it stands, where a program is looked for in a `completion`.
@@ -33,8 +37,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     dataset: String,
     /// File of samples, one JSON object a line, packed with gzip or not; `-` for standard input; or EvalPlus's folder of programs
-    #[arg(long, value_name = "FILE")]
-    samples: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "audit")]
+    samples: Option<PathBuf>,
+    /// Judge no samples, but the tasks: report those whose tests programs pass which solve nothing
+    #[arg(long, conflicts_with_all = ["samples", "k", "all_tests", "out"])]
+    audit: bool,
     /// The k of Pass@k
     #[arg(long, value_delimiter = ',', default_value = "1")]
     k: Vec<usize>,
@@ -73,23 +80,26 @@ fn check_apart(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(path) = &args.samples else {
+        return audit(args);
+    };
     if args.k.contains(&0) {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
     }
-    if let Some(path) = &args.out {
+    if let Some(out) = &args.out {
         check_apart(
-            path,
+            out,
             &[
-                ("--samples", args.samples.as_path()),
+                ("--samples", path.as_path()),
                 ("--dataset", Path::new(&args.dataset)),
             ],
         )?;
-        check_place(path)?;
+        check_place(out)?;
     }
     let config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
     let name = dataset.name.clone();
-    let samples = read_samples(&args.samples, &dataset)?;
+    let samples = read_samples(path, &dataset)?;
     note_repeated(&samples);
     // Before the sandbox is made, which may take a minute.
     let (results, held) = match &args.out {
@@ -128,6 +138,45 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "none of the {} samples could be judged: {reason}",
             score.samples
         );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tries the data set's tests on programs that solve nothing.
+fn audit(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = args.config.resolve()?;
+    let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
+    let name = dataset.name.clone();
+    let samples = Audit::samples(&dataset);
+    if samples.is_empty() {
+        return Err(Usage(format!(
+            "--audit tries tests of functions, and {name} has no functions"
+        ))
+        .into());
+    }
+    let mut registry = Registry::default();
+    registry.add(dataset);
+    let (service, open) = setup::with_registry(&config, None, registry, setup::kept(&config))?;
+    service.prepare(prepare::apart(&config, open));
+    let progress = RefCell::new(Progress::new(0, samples.len()));
+    let audit = tokio::runtime::Runtime::new()
+        .context("the async runtime could not be started")?
+        .block_on(Audit::run(&service, &name, &samples, || {
+            progress.borrow_mut().step();
+        }));
+    progress.into_inner().finish();
+    if audit.unavailable.len() == audit.tasks {
+        let reason = audit.unavailable.values().next();
+        anyhow::bail!(
+            "none of the {} tasks could be judged: {}",
+            audit.tasks,
+            reason.map_or("", String::as_str)
+        );
+    }
+    if args.json {
+        print(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
+    } else {
+        print(&audit.table())?;
     }
     Ok(ExitCode::SUCCESS)
 }
