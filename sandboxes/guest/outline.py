@@ -64,7 +64,29 @@ def names(source, tree):
         table = tables.pop()
         tables.extend(table.get_children())
         uses.update([symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and symbol.is_global()])
-    return defines, imports - defines, uses - defines - imports - BUILTIN
+    return defines, imports - defines, uses - (defines - rebound(tree)) - imports - BUILTIN
+
+
+def rebound(tree):
+    """Names that an assignment at the top level makes anew of what they stood for before, which is not there: `f = cache(f)`."""
+    found, known = set(), set()
+    for statement in tree.body:
+        if type(statement) in (ast.Assign, ast.AnnAssign, ast.AugAssign) and statement.value is not None:
+            read, nodes = set(), [statement.value]
+            while nodes:
+                node = nodes.pop()
+                if type(node) is ast.Name and type(node.ctx) is ast.Load:
+                    read.add(node.id)
+                if type(node) is not ast.Lambda:
+                    nodes.extend(ast.iter_child_nodes(node))
+            for comprehension in ast.walk(statement.value):
+                if type(comprehension) is ast.comprehension:
+                    read -= bound(comprehension.target)
+            if type(statement) is ast.AugAssign:
+                read |= bound(statement)
+            found |= (read & bound(statement)) - known
+        known |= bound(statement)
+    return found
 
 
 def is_annotation(statement):

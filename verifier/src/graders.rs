@@ -226,7 +226,12 @@ impl Graders {
                     value,
                     backstop: _,
                 } = self.settings.limits;
-                let writer = writer.field(code::VERSION).field(self.settings.code.name());
+                // In a whole program nothing is looked for.
+                let extraction = match task.whole {
+                    true => "whole",
+                    false => self.settings.code.name(),
+                };
+                let writer = writer.field(code::VERSION).field(extraction);
                 by_identity(writer, identity)
                     .field(fuel.to_le_bytes())
                     .field(memory.to_le_bytes())

@@ -180,6 +180,29 @@ fn each_completion_is_judged_by_the_program_that_it_means() {
 }
 
 #[test]
+fn forms_of_answers_that_no_corpus_has() {
+    let Some(grader) = grader() else { return };
+    let tasks = tasks();
+    for completion in [
+        "\u{feff}def add(a, b):\n    return a + b\n",
+        "1. Write it:\n2. ```python\n   def add(a, b):\n       return a + b\n   ```\n",
+        "Two numbers, so I add them.</think>\ndef add(a, b):\n    return a + b",
+        "def add(a, b):\n    return a + b<|im_end|>\n<|im_start|>user\ndef add(a, b):\n    return 0\n",
+        "EOS = 0\ndef last():\n    return [EOS]\ndef add(a, b):\n    return a + b + last()[EOS]",
+        "```python\ndef add(a, b):\n    return a + b\n```\nNow with a cache:\n```python\nfrom functools import lru_cache\nadd = lru_cache(None)(add)\n```\n",
+        "```python\ndef plus(a, b):\n    return a + b\n```\nand\n```python\nfrom __future__ import annotations\n\ndef add(a: int, b: int) -> int:\n    return plus(a, b)\n```\n",
+    ] {
+        let grading = grader.grade(&tasks["add"], completion, Extent::UntilFailure);
+        assert_eq!(
+            grading.verdict,
+            Verdict::Correct,
+            "{completion}\n{}",
+            grading.detail
+        );
+    }
+}
+
+#[test]
 fn hostile_texts_keep_nothing_from_being_read() {
     let Some(grader) = grader() else { return };
     let task = &tasks()["add"];
@@ -226,6 +249,8 @@ fn hostile_texts_keep_nothing_from_being_read() {
             .collect(),
         "<think>\n".repeat(100_000),
         "</s>".repeat(200_000),
+        "[EOS]".repeat(200_000),
+        format!("```\n{}```", "<|im_end|>\n".repeat(90_000)),
         "> ".repeat(200_000) + "```python\nx",
         "x = 1\n".repeat(300_000) + "(",
     ] {

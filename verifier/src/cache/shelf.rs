@@ -164,6 +164,10 @@ impl Shelf {
                 && modified.elapsed().is_ok_and(|age| age > LEFT)
             {
                 let _ = fs::remove_file(&path);
+            } else if path.extension().is_some_and(|extension| extension == LOCK)
+                && modified.elapsed().is_ok_and(|age| age > LEFT)
+            {
+                remove_free(&path);
             }
         }
         let mut held: u64 = files.iter().map(|(_, length, _)| length).sum();
@@ -180,6 +184,16 @@ impl Shelf {
         }
         self.held.store(held, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// Removes a lock that nobody holds: whoever did was killed.
+fn remove_free(path: &Path) {
+    if let Ok(file) = OpenOptions::new().write(true).open(path)
+        && file.try_lock().is_ok()
+        && is_at(&file, path)
+    {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -262,6 +276,32 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(shelf.claim(&key).is_some());
+    }
+
+    #[test]
+    fn an_old_lock_that_nobody_holds_is_removed() {
+        let (folder, shelf) = shelf(1 << 20);
+        let held = shelf.claim(&Key([1; 32])).unwrap();
+        let left = folder.path().join(format!("{}.{LOCK}", Key([2; 32])));
+        let new = folder.path().join(format!("{}.{LOCK}", Key([3; 32])));
+        fs::write(&left, b"").unwrap();
+        fs::write(&new, b"").unwrap();
+        let old = SystemTime::now() - 2 * LEFT;
+        for path in [
+            &left,
+            &folder.path().join(format!("{}.{LOCK}", Key([1; 32]))),
+        ] {
+            File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(old)
+                .unwrap();
+        }
+        shelf.prune().unwrap();
+        assert!(!left.exists() && new.exists());
+        assert!(shelf.claim(&Key([1; 32])).is_none());
+        drop(held);
     }
 
     #[test]

@@ -244,11 +244,7 @@ impl CodeGrader {
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn program(
-        &self,
-        task: &CodeTask,
-        completion: &str,
-    ) -> Result<Option<String>, Stopped> {
+    pub fn program(&self, task: &CodeTask, completion: &str) -> Result<Option<String>, Stopped> {
         let found = self.found(&*self.sandbox, task, completion)?;
         Ok(found.map(|found| found.source))
     }

@@ -192,12 +192,15 @@ impl Results {
         done.map_err(|source| self.io(source))
     }
 
-    /// Writes the file anew, aside, with the lines that replace others.
+    /// Writes the file anew, aside, with the lines that replace others. A link to it, and its mode, stay.
     fn rewrite(&self) -> io::Result<()> {
-        let mut aside = self.path.as_os_str().to_owned();
-        aside.push(".part");
-        let aside = PathBuf::from(aside);
-        let mut out = BufWriter::new(File::create(&aside)?);
+        let path = self.path.canonicalize()?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let aside = tempfile::NamedTempFile::new_in(folder)?;
+        aside
+            .as_file()
+            .set_permissions(self.file.metadata()?.permissions())?;
+        let mut out = BufWriter::new(aside);
         let lines = BufReader::new(File::open(&self.path)?).split(b'\n');
         for (index, line) in lines.enumerate() {
             match self.replaced.get(&index) {
@@ -208,8 +211,10 @@ impl Results {
                 }
             }
         }
-        out.into_inner()?.sync_all()?;
-        std::fs::rename(&aside, &self.path)
+        let aside = out.into_inner()?;
+        aside.as_file().sync_all()?;
+        aside.persist(&path)?;
+        Ok(())
     }
 
     fn io(&self, source: io::Error) -> ResultsError {
@@ -332,6 +337,30 @@ mod tests {
         assert_eq!(now(), ["sums/0", "sums/1", "sums/2"]);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"completion\":\"0\"") && text.contains("\"solution\":\"1\""));
+    }
+
+    #[test]
+    fn a_file_that_is_written_anew_keeps_its_mode_and_the_link_to_it() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (
+            folder.path().join("judged.jsonl"),
+            folder.path().join("link"),
+        );
+        let other = folder.path().join("link.part");
+        std::fs::write(&other, "mine").unwrap();
+        symlink(&path, &link).unwrap();
+        let (mut results, _) = Results::open(&link, &samples(1)).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        put(&mut results, 0, None);
+        put(&mut results, 0, Some(1.0));
+        results.finish().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("\"reward\":1.0"), "{text}");
+        assert!(link.is_symlink());
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "mine");
     }
 
     #[test]

@@ -108,11 +108,7 @@ pub(super) fn as_it_stands(
 }
 
 /// Why `source` cannot be loaded.
-fn faults(
-    sandbox: &dyn Sandbox,
-    source: &str,
-    limits: &Limits,
-) -> Result<Option<Fault>, Stopped> {
+fn faults(sandbox: &dyn Sandbox, source: &str, limits: &Limits) -> Result<Option<Fault>, Stopped> {
     let text = Text {
         header: "",
         text: source,
@@ -130,11 +126,13 @@ fn program(
     completion: &str,
     limits: &Limits,
 ) -> Result<Option<Found>, Stopped> {
+    // A mark of byte order is no Python.
+    let completion = completion.trim_start_matches('\u{feff}');
     let said = answer::without_end_tokens(completion);
     if said.trim().is_empty() {
         return Ok(None);
     }
-    let answered = answer::without_thought(said);
+    let answered = answer::without_thought(answer::before_next_turn(said));
     let whole = |text| Asked {
         text,
         loose: true,

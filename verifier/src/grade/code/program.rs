@@ -16,8 +16,7 @@ pub(super) fn place<'a>(task: &CodeTask, code: &'a str, fenced: bool, whole: boo
         let line_break = line_break(prefix, fenced);
         return Cow::Owned(format!("{prefix}{line_break}{code}"));
     }
-    // Such an import must stand first in its program.
-    if code.contains("from __future__ import") {
+    if !futures_can_move(code) {
         return Cow::Borrowed(code);
     }
     let before = prefix
@@ -26,6 +25,33 @@ pub(super) fn place<'a>(task: &CodeTask, code: &'a str, fenced: bool, whole: boo
         .map(str::len)
         .sum::<usize>();
     Cow::Owned(format!("{}\n{code}", &prefix[..before]))
+}
+
+/// How an import begins that must stand first in its program.
+const FUTURE: &str = "from __future__ import";
+
+/// Whether the imports from the future in `code` are lines of their own, which can stand elsewhere; so they are where there are none.
+pub(super) fn futures_can_move(code: &str) -> bool {
+    code.lines()
+        .filter(|line| line.contains(FUTURE))
+        .all(|line| line.starts_with(FUTURE) && !line.contains(['(', '\\', ';', '\'', '"']))
+}
+
+/// `source` with its imports from the future before all else, where they stand behind other code.
+pub(super) fn futures_first(source: String) -> String {
+    if !source.contains(FUTURE) || !futures_can_move(&source) {
+        return source;
+    }
+    let (mut first, mut rest) = (String::new(), String::new());
+    for line in source.split_inclusive('\n') {
+        if line.starts_with(FUTURE) {
+            first.push_str(line.trim_end());
+            first.push('\n');
+        } else {
+            rest.push_str(line);
+        }
+    }
+    first + &rest
 }
 
 /// What stands between a prefix and a completion that goes on with it.
@@ -124,7 +150,13 @@ mod tests {
             assert_eq!(assembled(Some(PREFIX), code), expected);
         }
         let future = "from __future__ import annotations\ndef f(x):\n    return x\n";
-        assert_eq!(assembled(Some(PREFIX), future), future);
+        assert_eq!(
+            futures_first(assembled(Some(PREFIX), future)),
+            "from __future__ import annotations\nimport math\n\ndef g(x):\n    return x\n\n\ndef f(x):\n    return x\n"
+        );
+        let fixed = "from __future__ import (\n    annotations)\ndef f(x):\n    return x\n";
+        assert_eq!(assembled(Some(PREFIX), fixed), fixed);
+        assert_eq!(futures_first(fixed.to_owned()), fixed);
         // Another name, and a comparison, define nothing.
         let other = "def ff(x):\n    return x\nf == ff\n";
         assert_eq!(assembled(Some(PREFIX), other), format!("{PREFIX}{other}"));

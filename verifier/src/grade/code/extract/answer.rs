@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Tokens that end a turn or a text, as models spell them out.
-const END_TOKENS: [&str; 16] = [
+/// Tokens that end a turn or a text, as models spell them out; no Python ends so.
+const END_TOKENS: [&str; 15] = [
     "<|im_end|>",
     "<|endoftext|>",
     "<|end_of_text|>",
@@ -19,22 +19,58 @@ const END_TOKENS: [&str; 16] = [
     "<pad>",
     "</s>",
     "<｜end▁of▁sentence｜>",
-    "[EOS]",
+];
+/// The same, but also the list of a name, or its place in another.
+const EOS: &str = "[EOS]";
+/// Tokens behind which another turn may be made up.
+const TURN_ENDS: [&str; 5] = [
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|eot_id|>",
+    "<|end|>",
+    "<end_of_turn>",
 ];
 
 /// `completion` without the end tokens that stand at its end.
 pub(super) fn without_end_tokens(completion: &str) -> &str {
+    // With other uses of the name, its list may be meant.
+    let is_name = completion.replace(EOS, "").contains("EOS");
     let mut rest = completion;
-    while let Some(shorter) = END_TOKENS
-        .iter()
-        .find_map(|token| rest.trim_end().strip_suffix(token))
-    {
-        rest = shorter;
+    loop {
+        let end = rest.trim_end();
+        let shorter = END_TOKENS
+            .iter()
+            .find_map(|token| end.strip_suffix(token))
+            .or_else(|| end.strip_suffix(EOS).filter(|_| !is_name));
+        match shorter {
+            Some(shorter) => rest = shorter,
+            None => return rest,
+        }
     }
-    rest
 }
 
-/// `text` without what stands inside `<think>…</think>`, or after a `<think>` that stays open. Either counts at the beginning of a line; a `</think>` that nothing has opened ends what the
+/// `text` up to the first end of a turn that ends its line, where no block of code goes on behind it.
+pub(super) fn before_next_turn(text: &str) -> &str {
+    let is_fence = |line: &str| line.trim_start().starts_with("```");
+    let fences = text
+        .split_inclusive('\n')
+        .filter(|line| is_fence(line))
+        .count();
+    let (mut at, mut before) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        let end = line.trim_end();
+        before += usize::from(is_fence(line));
+        if let Some(token) = TURN_ENDS.iter().find(|token| end.ends_with(**token))
+            && (before % 2 == 0 || before == fences)
+        {
+            return &text[..at + end.len() - token.len()];
+        }
+        at += line.len();
+    }
+    text
+}
+
+/// `text` without what stands inside `<think>…</think>`, or after a `<think>` that stays open. Either counts at the beginning or the end of a line; a `</think>` that nothing has opened ends what the
 /// prompt had opened.
 pub(super) fn without_thought(text: &str) -> Cow<'_, str> {
     const OPEN: &str = "<think>";
@@ -61,15 +97,25 @@ pub(super) fn without_thought(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Where one of two tags first begins a line of `text`, blank space apart, and whether it is the second.
+/// Where one of two tags first begins or ends a line of `text`, blank space apart, and whether it is the second.
 fn first_tag(text: &str, open: &str, close: &str) -> Option<(usize, bool)> {
     let mut at = 0;
     text.split_inclusive('\n').find_map(|line| {
         let words = line.trim_start();
         let start = at + line.len() - words.len();
+        let end = at + line.trim_end().len();
         at += line.len();
-        let closes = words.starts_with(close);
-        (closes || words.starts_with(open)).then_some((start, closes))
+        let first = [(open, false), (close, true)]
+            .into_iter()
+            .find(|(tag, _)| words.starts_with(tag));
+        let last = [(open, false), (close, true)]
+            .into_iter()
+            .find(|(tag, _)| line.trim_end().ends_with(tag));
+        match (first, last) {
+            (Some((_, closes)), _) => Some((start, closes)),
+            (None, Some((tag, closes))) => Some((end - tag.len(), closes)),
+            (None, None) => None,
+        }
     })
 }
 
@@ -84,8 +130,30 @@ mod tests {
             ("x = 1\n<|im_end|>\n<|endoftext|>\n", "x = 1\n"),
             ("x = '</s>'\n", "x = '</s>'\n"),
             ("<|im_end|> x", "<|im_end|> x"),
+            ("return [1][EOS][EOS]", "return [1]"),
+            (
+                "EOS = 0\ndef f():\n    return [EOS]",
+                "EOS = 0\ndef f():\n    return [EOS]",
+            ),
         ] {
             assert_eq!(without_end_tokens(completion), rest);
+        }
+    }
+
+    #[test]
+    fn what_is_made_up_behind_the_end_of_a_turn_is_no_answer() {
+        for (text, answer) in [
+            ("x = 1<|im_end|>\n<|im_start|>user\nx", "x = 1"),
+            ("```\nx = 1\n```<|im_end|>\n```\ny\n```", "```\nx = 1\n```"),
+            ("```\nx = 1<|im_end|>\nuser\n", "```\nx = 1"),
+            // Text in a program.
+            (
+                "```\nx = '''<|im_end|>\n'''\n```",
+                "```\nx = '''<|im_end|>\n'''\n```",
+            ),
+            ("x = '<|im_end|>'\n", "x = '<|im_end|>'\n"),
+        ] {
+            assert_eq!(before_next_turn(text), answer, "{text}");
         }
     }
 
@@ -98,6 +166,9 @@ mod tests {
             ("a\n</think>\nb", "\nb"),
             ("<think>a</think>b\n<think>c</think>d", "b\nd"),
             ("x = '<think>'", "x = '<think>'"),
+            ("so it is.</think>\nb", "\nb"),
+            ("Well. <think>\na\n</think>b", "Well. b"),
+            ("a </think> b", "a </think> b"),
         ] {
             assert_eq!(without_thought(text), answer, "{text}");
         }

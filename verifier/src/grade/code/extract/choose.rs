@@ -281,8 +281,7 @@ fn with_what_it_uses(task: &CodeTask, blocks: &[Block<'_>]) -> Found {
         let mut wanted: HashSet<&str> = HashSet::new();
         wanted.extend(uses(chosen.alone.filter(|_| !body)));
         let mut taken = Vec::new();
-        // An import from the future must stand first in its program.
-        if !chosen.text.contains("from __future__ import") {
+        if program::futures_can_move(&chosen.text) {
             for block in earlier
                 .iter()
                 .rev()
@@ -304,6 +303,7 @@ fn with_what_it_uses(task: &CodeTask, blocks: &[Block<'_>]) -> Found {
         }
         source.push_str(&chosen.text);
         source = program::place(task, &source, chosen.fenced, !body).into_owned();
+        source = program::futures_first(source);
     }
     Found {
         source,

@@ -160,7 +160,7 @@ fn mark(line: &str, start: usize, sign: u8, count: usize) -> Mark {
     let quoted = before.matches('>').count();
     let inner = before.rsplit('>').next().unwrap_or(before);
     let alone = before.chars().all(|c| c == '>' || c.is_whitespace());
-    let item = matches!(inner.trim(), "-" | "*" | "+");
+    let item = is_item(inner.trim());
     let (label, length) = label(&line[start + count..], alone);
     Mark {
         start: if alone { 0 } else { start },
@@ -171,6 +171,15 @@ fn mark(line: &str, start: usize, sign: u8, count: usize) -> Mark {
         quoted: if alone || item { quoted } else { 0 },
         indent: if alone || item { inner.len() } else { 0 },
     }
+}
+
+/// Whether `text` begins an item of a list: `-`, `1.`, `2)`.
+fn is_item(text: &str) -> bool {
+    let digits = text.trim_end_matches(['.', ')']);
+    let numbered = digits.len() + 1 == text.len()
+        && !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit());
+    numbered || matches!(text, "-" | "*" | "+" | "•")
 }
 
 /// What stands behind a fence in its line: a label, and how much of it is none of the block's.
@@ -334,6 +343,9 @@ mod tests {
             "a\n\n   ~~~~ py\n   x = 1\n   ~~~~\n",
             "> ```python\n> x = 1\n> ```\n",
             "- ```python\n  x = 1\n  ```\n",
+            "1. ```python\n   x = 1\n   ```\n",
+            "• ```python\n  x = 1\n  ```\n",
+            "12) ```python\n    x = 1\n    ```\n",
             "so: ```python\nx = 1\n```",
             "``` {.python .numbered}\nx = 1\n```",
         ] {
