@@ -404,3 +404,42 @@ impl WasmPlace {
 pub fn no_sandbox(reason: String) -> OpenSandbox {
     Box::new(move || Err(SandboxError::Unusable(reason)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_programs_are_found_is_part_of_the_key_only_where_they_are_looked_for() {
+        let keys = |whole: bool| {
+            let spec = TaskSpec::Code(CodeTask {
+                entry_point: "f".to_owned(),
+                prefix: None,
+                canonical: None,
+                imports: Vec::new(),
+                example: None,
+                tests: Vec::new(),
+                asserts: vec!["assert f(1) == 2".to_owned()],
+                atol: 0.0,
+                compare: Compare::Equal,
+            });
+            let known = Known::from(spec);
+            let known = if whole { known.for_programs() } else { known };
+            [Extraction::Program, Extraction::LastBlock].map(|code| {
+                let settings = GraderSettings {
+                    math: math::Settings::default(),
+                    code,
+                    lean: lean::Settings::default(),
+                    workers: 1,
+                    limits: Limits::default(),
+                    room: None,
+                    expected_bytes: 1 << 20,
+                    require: Vec::new(),
+                };
+                Graders::new(settings, None).key(&known, "", "x = 1", Extent::All)
+            })
+        };
+        let ([one, other], [whole, as_whole]) = (keys(false), keys(true));
+        assert!(one != other && whole == as_whole && one != whole);
+    }
+}

@@ -8,6 +8,10 @@ use super::stop::Stop;
 use super::world::World;
 use crate::protocol::Candidate;
 
+/// Fuel of a request, besides what it carries. It takes the host some microseconds, and a guest a few hundred units: without a price, a program that makes nothing but
+/// requests would run for many times as long as any other, into the backstop.
+const REQUEST: u64 = 4_000;
+
 /// Who answers a guest.
 pub(super) enum Door {
     /// Nobody: while the interpreter is warmed, and while an answer is being made.
@@ -57,7 +61,7 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
                     .data()
                     .memory
                     .ok_or(Stop::Protocol("a request before the memory was known"))?;
-                charge(&mut caller, u64::from(length))?;
+                charge(&mut caller, REQUEST + u64::from(length))?;
                 if length as usize > caller.data().door.longest() {
                     return Err(
                         Stop::Protocol("a request that is longer than any value may be").into(),

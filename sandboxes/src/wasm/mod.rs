@@ -35,7 +35,7 @@ use crate::{Identity, SandboxError};
 const TURN: &str = "_rapid()";
 /// What verdicts depend on besides the artifact and the harness: the world, which is `wasi`'s, the prices of fuel, which are `meter`'s and the conversation's, and how deep programs may
 /// recurse, which is `recursion`'s. To be counted up when one of them changes, or what the conversation takes for an answer.
-const HOST: &str = "world 1, prices 4, stack 1 MiB";
+const HOST: &str = "world 1, prices 5, stack 1 MiB";
 
 /// Runs programs in copies of one warmed interpreter. Runs are independent; make as many at a time as there are cores.
 pub struct WasmSandbox {

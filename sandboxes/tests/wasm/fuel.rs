@@ -54,3 +54,10 @@ fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
         Err(SandboxError::Transient(_))
     ));
 }
+
+#[test]
+fn a_request_costs_the_fuel_of_the_time_that_it_takes_the_host() {
+    let source = "import _host\ndef f(n):\n    for _ in range(n): _host.call(b'P')\n    return 1";
+    let fuel = |calls| run(sandbox(), source, &[calls]).fuel;
+    assert!(fuel("[10000]") - fuel("[0]") > 40_000_000);
+}
