@@ -7,6 +7,9 @@ use crate::library::{Library, Memories};
 use crate::store::{Expr, ExprId, LevelsId, Map, NameId, Store};
 use crate::{Budget, Error};
 
+/// Parts of terms that may be walked through, for each step that is allowed.
+const WORK: u64 = 10;
+
 /// How often judgements may call each other; a call takes some hundred bytes of the stack each time.
 const MAX_NESTING: u32 = 100_000;
 
@@ -103,11 +106,58 @@ impl Known {
     }
 }
 
+impl Known {
+    /// Whether a name means something to the kernel itself: a proof may not declare it.
+    pub(crate) fn has(&self, name: NameId) -> bool {
+        let Self {
+            nat,
+            zero,
+            succ,
+            string,
+            string_mk,
+            string_of_list,
+            char,
+            char_of_nat,
+            nil,
+            cons,
+            yes,
+            no,
+            quot_mk,
+            quot_lift,
+            quot_ind,
+            binary,
+            pow,
+            log2,
+        } = *self;
+        let others = [
+            nat,
+            zero,
+            succ,
+            string,
+            string_mk,
+            string_of_list,
+            char,
+            char_of_nat,
+            nil,
+            cons,
+            yes,
+            no,
+            quot_mk,
+            quot_lift,
+            quot_ind,
+            pow,
+            log2,
+        ];
+        others.contains(&name) || binary.contains(&name)
+    }
+}
+
 impl<'a> Checker<'a> {
     /// Nothing is declared but what the library holds.
     #[must_use]
     pub fn new(library: &'a Library, budget: Budget) -> Self {
         let mut store = Store::default();
+        store.bound(budget.steps.saturating_mul(WORK));
         let known = Known::new(&mut store);
         Self {
             store,
@@ -146,7 +196,7 @@ impl<'a> Checker<'a> {
         self.steps += 1;
         if self.steps > self.budget.steps
             || self.store.size() > self.budget.terms
-            || self.store.is_too_deep()
+            || self.store.is_spent()
         {
             return Err(Error::Budget);
         }

@@ -46,11 +46,16 @@ impl Checker<'_> {
             other => other,
         };
         self.check(&constant).map_err(about)?;
+        // Where walks took more than they may, nothing that they made means anything.
+        self.step()?;
         self.insert(constant);
         Ok(())
     }
 
     fn check(&mut self, constant: &Constant) -> Result<(), Error> {
+        if self.known.has(constant.name) {
+            return Err(self.reject(format_args!("it has a name that the language knows")));
+        }
         if self.find(constant.name)?.is_some() {
             return Err(self.reject(format_args!("it is declared already")));
         }
@@ -137,8 +142,9 @@ impl Checker<'_> {
 
     /// Whether a declaration's terms are closed, and its universe levels are its own.
     pub(crate) fn check_terms(&mut self, params: &[NameId], terms: &[ExprId]) -> Result<(), Error> {
-        for (at, param) in params.iter().enumerate() {
-            if params[..at].contains(param) {
+        let mut own: Map<NameId, ()> = Map::default();
+        for param in params {
+            if own.insert(*param, ()).is_some() {
                 return Err(self.reject(format_args!("two of its universe levels have one name")));
             }
         }
@@ -151,6 +157,9 @@ impl Checker<'_> {
         while let Some(id) = open.pop() {
             if seen.insert(id, ()).is_some() {
                 continue;
+            }
+            if !self.store.works(1) {
+                return Err(Error::Budget);
             }
             match self.store.of(id) {
                 Expr::Free(..) => {

@@ -1,5 +1,7 @@
 //! From a compiled module's objects to names, expressions and declarations.
 
+use dashu_int::ops::BitTest as _;
+
 use crate::Error;
 use crate::olean::{Image, Object};
 use crate::store::{ANONYMOUS, Expr, ExprId, Level, LevelId, Map, NameId, Store, ZERO};
@@ -168,7 +170,21 @@ pub(crate) fn is_module(image: &Image) -> bool {
     image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
 }
 
+/// Names that a declaration may list: constructors, types declared together, universe levels.
+const MAX_NAMES: usize = 10_000;
+/// Levels that a constant may be at.
+const MAX_LEVELS: usize = 1_000;
+
 impl Decoder<'_> {
+    /// Counts what is read again for each place that points at it.
+    fn works(&mut self, parts: usize) -> Result<(), Error> {
+        if self.store.works(parts) {
+            Ok(())
+        } else {
+            Err(Error::Budget)
+        }
+    }
+
     pub(crate) fn name(&mut self, object: Object) -> Result<NameId, Error> {
         let mut chain = Vec::new();
         let mut at = object;
@@ -188,7 +204,11 @@ impl Decoder<'_> {
         for object in chain.into_iter().rev() {
             let part = self.image.field(object, 1)?;
             name = match self.image.variant(object)? {
-                1 => self.store.str_name(name, self.image.text(part)?),
+                1 => {
+                    let word = self.image.text(part)?;
+                    self.works(word.len() / 8)?;
+                    self.store.str_name(name, word)
+                }
                 2 => {
                     let number = self.image.nat(part)?;
                     let number = u64::try_from(&number)
@@ -203,7 +223,8 @@ impl Decoder<'_> {
     }
 
     fn name_list(&mut self, object: Object) -> Result<Vec<NameId>, Error> {
-        let list = self.image.list(object)?;
+        let list = self.image.list(object, MAX_NAMES)?;
+        self.works(list.len())?;
         list.into_iter().map(|object| self.name(object)).collect()
     }
 
@@ -315,7 +336,8 @@ impl Decoder<'_> {
             (3, _) => Expr::Sort(self.level(field(0)?)?),
             (4, _) => {
                 let name = self.name(self.image.field(object, 0)?)?;
-                let list = self.image.list(self.image.field(object, 1)?)?;
+                let list = self.image.list(self.image.field(object, 1)?, MAX_LEVELS)?;
+                self.works(list.len())?;
                 let mut levels = Vec::with_capacity(list.len());
                 for level in list {
                     levels.push(self.level(level)?);
@@ -332,9 +354,14 @@ impl Decoder<'_> {
                 return match self.image.variant(literal)? {
                     0 => {
                         let value = self.image.nat(value)?;
+                        self.works(value.bit_len() / 64)?;
                         Ok(self.store.nat(value))
                     }
-                    1 => Ok(self.store.text(self.image.text(value)?)),
+                    1 => {
+                        let text = self.image.text(value)?;
+                        self.works(text.len() / 8)?;
+                        Ok(self.store.text(text))
+                    }
                     _ => Err(broken("a literal is of no known kind")),
                 };
             }
@@ -384,7 +411,7 @@ impl Decoder<'_> {
             }),
             7 if image.byte(value, 1)? == 0 => {
                 let mut rules = Vec::new();
-                for rule in image.list(image.field(value, 6)?)? {
+                for rule in image.list(image.field(value, 6)?, MAX_NAMES)? {
                     rules.push(Rule {
                         constructor: self.name(image.field(rule, 0)?)?,
                         fields: image.small(image.field(rule, 1)?)?,

@@ -2,12 +2,13 @@
 //!
 //! Types declared together (`mutual`) are read; nested ones, whose constructors take a list or another type of themselves, are not.
 
+use std::collections::HashSet;
+
 use crate::Error;
 use crate::checker::Checker;
 use crate::decode::{Constant, Constructor, Inductive, Kind, Recursor, Rule};
 use crate::infer::How;
 use crate::store::{Expr, ExprId, Level, LevelId, LevelsId, NameId, ZERO};
-use crate::walk::constants_of;
 
 /// Inductive types that are declared together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,13 +78,17 @@ impl Checker<'_> {
             names.push(self.store.str_name(member.name, "rec"));
             names.extend(member.constructors.iter().map(|(name, _)| *name));
         }
-        for (at, name) in names.iter().enumerate() {
-            if names[..at].contains(name) || self.find(*name)?.is_some() {
+        let mut seen = HashSet::new();
+        for name in &names {
+            if !seen.insert(name) || self.known.has(*name) || self.find(*name)?.is_some() {
                 let shown = self.store.show(*name);
                 return Err(self.reject(format_args!("`{shown}` is declared already")));
             }
         }
-        for recursor in self.recursors(family)? {
+        let recursors = self.recursors(family)?;
+        // Where walks took more than they may, nothing that they made means anything.
+        self.step()?;
+        for recursor in recursors {
             self.insert(recursor);
         }
         Ok(())
@@ -110,9 +115,8 @@ impl Checker<'_> {
                     domains.push(domain);
                     ty = body;
                 }
-                constants_of(&self.store, &domains)
-                    .iter()
-                    .any(|name| plan.names.contains(name))
+                let named = self.store.constants_of(&domains);
+                named.iter().any(|name| plan.names.contains(name))
             })
         });
         let all = plan.names.clone();
@@ -274,10 +278,9 @@ impl Checker<'_> {
         }
     }
 
-    fn mentions(&self, plan: &Plan, ty: ExprId) -> bool {
-        constants_of(&self.store, &[ty])
-            .iter()
-            .any(|name| plan.names.contains(name))
+    fn mentions(&mut self, plan: &Plan, ty: ExprId) -> bool {
+        let named = self.store.constants_of(&[ty]);
+        named.iter().any(|name| plan.names.contains(name))
     }
 
     /// Whether a type is one of the family at its own parameters: which one, at which indices.
@@ -299,8 +302,10 @@ impl Checker<'_> {
             }
         }
         let indices = arguments[params..].to_vec();
-        if indices.iter().any(|index| self.mentions(plan, *index)) {
-            return Ok(None);
+        for index in &indices {
+            if self.mentions(plan, *index) {
+                return Ok(None);
+            }
         }
         Ok(Some((of, indices)))
     }

@@ -5,6 +5,9 @@ use crate::store::{Level, LevelId, LevelsId, NameId, Store, ZERO};
 impl Store {
     /// The level in fewer words: what `imax` and `max` come to where it can be seen.
     pub(crate) fn simplify(&mut self, id: LevelId) -> LevelId {
+        if !self.works(1) {
+            return id;
+        }
         match self.level_of(id) {
             Level::Zero | Level::Param(_) => id,
             Level::Succ(of) => {
@@ -82,6 +85,9 @@ impl Store {
 
     /// Whether `one` ≤ `other` + `by`.
     fn below(&mut self, one: LevelId, other: LevelId, by: i64) -> bool {
+        if !self.works(1) {
+            return false;
+        }
         if one == other && by >= 0 {
             return true;
         }

@@ -10,7 +10,6 @@ use crate::decode::{self, Constant, Decoder, Kind, Memory};
 use crate::olean::{Image, Object};
 use crate::proof::terms;
 use crate::store::{Map, Name, NameId, Store};
-use crate::walk::constants_of;
 
 /// The declarations of a set of modules and of all that these import.
 pub struct Library {
@@ -140,7 +139,7 @@ impl Library {
                         memory = Memories::default();
                     }
                     let constant = self.read(*place, &mut own, &mut memory)?;
-                    let names = constants_of(&own, &terms(&constant));
+                    let names = own.constants_of(&terms(&constant));
                     let rests = Arc::new(Rests {
                         axiom: (constant.kind == Kind::Axiom).then(|| own.whole(constant.name)),
                         on: names.iter().map(|name| digest_of(&own, *name)).collect(),

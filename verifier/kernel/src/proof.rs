@@ -9,7 +9,6 @@ use crate::decode::{Constant, Kind};
 use crate::inductive::{Family, Member};
 use crate::library::Library;
 use crate::store::{Level, LevelId, Map, NameId, Store};
-use crate::walk::constants_of;
 use crate::{Budget, Error};
 
 /// Axioms that Lean's own library rests on.
@@ -99,7 +98,7 @@ impl Question<'_> {
 
         // What the statement's own words define is the statement's, whatever the proof says of it.
         let mut meant = Adding::new(&asked);
-        for name in constants_of(&checker.store, &[wanted.ty]) {
+        for name in checker.store.constants_of(&[wanted.ty]) {
             meant
                 .add(&mut checker, name)
                 .map_err(|error| Fault::Task(error.to_string()))?;
@@ -161,7 +160,7 @@ impl Question<'_> {
         for name in added {
             let constant = checker.declared(*name)?;
             let terms = terms(&constant);
-            for name in constants_of(&checker.store, &terms) {
+            for name in checker.store.constants_of(&terms) {
                 named.insert(name, ());
             }
         }
@@ -231,6 +230,7 @@ impl<'a> Adding<'a> {
             let Some(constant) = self.module.get(&name).cloned() else {
                 continue;
             };
+            checker.step()?;
             if ready {
                 self.declare(checker, &constant)?;
                 continue;
@@ -239,7 +239,7 @@ impl<'a> Adding<'a> {
                 continue;
             }
             open.push((name, true));
-            for needed in self.needs(&checker.store, &constant) {
+            for needed in self.needs(&mut checker.store, &constant) {
                 if !self.done.contains(&needed) {
                     open.push((needed, false));
                 }
@@ -249,7 +249,7 @@ impl<'a> Adding<'a> {
     }
 
     /// The names that must be declared before a constant.
-    fn needs(&self, store: &Store, constant: &Constant) -> Vec<NameId> {
+    fn needs(&self, store: &mut Store, constant: &Constant) -> Vec<NameId> {
         match &constant.kind {
             Kind::Constructor(constructor) => vec![constructor.of],
             Kind::Recursor(_) => match store.name_of(constant.name) {
@@ -269,11 +269,11 @@ impl<'a> Adding<'a> {
                         terms.extend(made.filter_map(|name| Some(self.module.get(name)?.ty)));
                     }
                 }
-                let mut names = constants_of(store, &terms);
+                let mut names = store.constants_of(&terms);
                 names.retain(|name| !inductive.all.contains(name));
                 names
             }
-            _ => constants_of(store, &terms(constant)),
+            _ => store.constants_of(&terms(constant)),
         }
     }
 

@@ -112,6 +112,9 @@ pub struct Store {
     texts: Interned<Box<str>>,
     /// Whether an expression was made that is deeper than [`MAX_DEPTH`].
     too_deep: bool,
+    /// Parts that were walked through, and how many may be.
+    work: u64,
+    max_work: u64,
 }
 
 struct Interned<T> {
@@ -151,6 +154,8 @@ impl Default for Store {
             nats: Interned::new(),
             texts: Interned::new(),
             too_deep: false,
+            work: 0,
+            max_work: u64::MAX,
         };
         store.names.add(Name::Anonymous);
         store.level(Level::Zero);
@@ -173,10 +178,21 @@ impl Store {
         self.exprs.all.len()
     }
 
-    /// Whether an expression was made that is too deep to be walked through.
+    /// Whether an expression was made that is too deep to be walked through, or walks took more than they may: then nothing that was made since means anything.
     #[must_use]
-    pub fn is_too_deep(&self) -> bool {
-        self.too_deep
+    pub fn is_spent(&self) -> bool {
+        self.too_deep || self.work > self.max_work
+    }
+
+    /// Bounds the parts that may be walked through.
+    pub(crate) fn bound(&mut self, max_work: u64) {
+        self.max_work = max_work;
+    }
+
+    /// Counts parts that are walked through; whether there may be more.
+    pub(crate) fn works(&mut self, parts: usize) -> bool {
+        self.work = self.work.saturating_add(parts as u64);
+        self.work <= self.max_work
     }
 
     /// `prefix.word`.

@@ -90,7 +90,7 @@ impl Store {
 
     /// The level with `levels` for the parameters `params`.
     pub fn level_at(&mut self, id: LevelId, params: &[NameId], levels: &[LevelId]) -> LevelId {
-        if !self.level_has_param(id) {
+        if !self.level_has_param(id) || !self.works(1) {
             return id;
         }
         match self.level_of(id) {
@@ -133,6 +133,9 @@ impl Store {
         replace: &mut dyn FnMut(&mut Self, ExprId, u32) -> Option<ExprId>,
         done: &mut Map<(ExprId, u32), ExprId>,
     ) -> ExprId {
+        if !self.works(1) {
+            return id;
+        }
         if let Some(new) = replace(self, id, offset) {
             return new;
         }
@@ -175,36 +178,39 @@ impl Store {
         done.insert((id, offset), new);
         new
     }
-}
 
-/// The constants that an expression names, each once; walks on a stack of its own.
-pub(crate) fn constants_of(store: &Store, roots: &[ExprId]) -> Vec<NameId> {
-    let mut names = Vec::new();
-    let mut seen: Map<ExprId, ()> = Map::default();
-    let mut known: Map<NameId, ()> = Map::default();
-    let mut open: Vec<ExprId> = roots.to_vec();
-    while let Some(id) = open.pop() {
-        if seen.insert(id, ()).is_some() {
-            continue;
-        }
-        match store.of(id) {
-            Expr::Const(name, _) => {
-                if known.insert(name, ()).is_none() {
-                    names.push(name);
+    /// The constants that expressions name, each once.
+    pub(crate) fn constants_of(&mut self, roots: &[ExprId]) -> Vec<NameId> {
+        let mut names = Vec::new();
+        let mut seen: Map<ExprId, ()> = Map::default();
+        let mut known: Map<NameId, ()> = Map::default();
+        let mut open: Vec<ExprId> = roots.to_vec();
+        while let Some(id) = open.pop() {
+            if seen.insert(id, ()).is_some() {
+                continue;
+            }
+            if !self.works(1) {
+                break;
+            }
+            match self.of(id) {
+                Expr::Const(name, _) => {
+                    if known.insert(name, ()).is_none() {
+                        names.push(name);
+                    }
                 }
-            }
-            Expr::App(one, other) | Expr::Lam(one, other) | Expr::Pi(one, other) => {
-                open.extend([one, other]);
-            }
-            Expr::Let(one, other, third) => open.extend([one, other, third]),
-            Expr::Proj(name, _, of) => {
-                if known.insert(name, ()).is_none() {
-                    names.push(name);
+                Expr::App(one, other) | Expr::Lam(one, other) | Expr::Pi(one, other) => {
+                    open.extend([one, other]);
                 }
-                open.push(of);
+                Expr::Let(one, other, third) => open.extend([one, other, third]),
+                Expr::Proj(name, _, of) => {
+                    if known.insert(name, ()).is_none() {
+                        names.push(name);
+                    }
+                    open.push(of);
+                }
+                Expr::Bound(_) | Expr::Free(..) | Expr::Sort(_) | Expr::Nat(_) | Expr::Str(_) => {}
             }
-            Expr::Bound(_) | Expr::Free(..) | Expr::Sort(_) | Expr::Nat(_) | Expr::Str(_) => {}
         }
+        names
     }
-    names
 }
