@@ -1,0 +1,47 @@
+//! A compiled module of anything, asked for the proof of what is false: none is one, and none makes the kernel panic or costs more than it may.
+//!
+//! ```sh
+//! cargo install cargo-fuzz
+//! cd verifier && mkdir -p fuzz/corpus/modules && cp kernel/tests/modules/*/Proof.olean.private fuzz/corpus/modules --backup=numbered
+//! cargo fuzz run modules -- -max_len=40000 -timeout=10 -rss_limit_mb=1024
+//! ```
+#![no_main]
+
+use std::sync::LazyLock;
+
+use kernel::{Axioms, Budget, Library, Question};
+use libfuzzer_sys::fuzz_target;
+
+/// The files of a module but for the last, in which its declarations stand.
+const FIRST: [&[u8]; 2] = [
+    include_bytes!("../../kernel/tests/modules/rich/Proof.olean"),
+    include_bytes!("../../kernel/tests/modules/rich/Proof.olean.server"),
+];
+/// `theorem swap (p q : Prop) (h : p) : And q p`.
+static ASKED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    vec![
+        include_bytes!("../../kernel/tests/modules/false/Proof.olean").to_vec(),
+        include_bytes!("../../kernel/tests/modules/false/Proof.olean.server").to_vec(),
+        include_bytes!("../../kernel/tests/modules/false/Proof.olean.private").to_vec(),
+    ]
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(library) = Library::open(&[], &[]) else {
+        panic!("a library of nothing can always be opened");
+    };
+    let question = Question {
+        library: &library,
+        asked: &ASKED,
+        theorem: "swap",
+        axioms: Axioms::Followed,
+        budget: Budget {
+            steps: 100_000,
+            terms: 100_000,
+        },
+    };
+    let mut files = FIRST.map(<[u8]>::to_vec).to_vec();
+    files.push(bytes.to_vec());
+    let judged = question.proved_by(files);
+    assert!(judged.is_err(), "what is false was proved: {judged:?}");
+});
