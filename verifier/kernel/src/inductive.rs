@@ -8,7 +8,7 @@ use crate::Error;
 use crate::checker::Checker;
 use crate::decode::{Constant, Constructor, Inductive, Kind, Recursor, Rule};
 use crate::infer::How;
-use crate::store::{Expr, ExprId, Level, LevelId, LevelsId, NameId, ZERO};
+use crate::store::{Expr, ExprId, LINKS, Level, LevelId, LevelsId, NameId, ZERO};
 
 /// Inductive types that are declared together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,8 +115,7 @@ impl Checker<'_> {
                     domains.push(domain);
                     ty = body;
                 }
-                let named = self.store.constants_of(&domains);
-                named.iter().any(|name| plan.names.contains(name))
+                self.one_of(&domains, &plan.names)
             })
         });
         let all = plan.names.clone();
@@ -279,8 +278,14 @@ impl Checker<'_> {
     }
 
     fn mentions(&mut self, plan: &Plan, ty: ExprId) -> bool {
-        let named = self.store.constants_of(&[ty]);
-        named.iter().any(|name| plan.names.contains(name))
+        self.one_of(&[ty], &plan.names)
+    }
+
+    /// Whether terms name one of `names`.
+    fn one_of(&mut self, terms: &[ExprId], names: &[NameId]) -> bool {
+        let named = self.store.constants_of(terms);
+        self.store.works(named.len() * names.len() / LINKS);
+        named.iter().any(|name| names.contains(name))
     }
 
     /// Whether a type is one of the family at its own parameters: which one, at which indices.

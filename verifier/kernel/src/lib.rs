@@ -62,8 +62,8 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            steps: 200_000_000,
-            terms: 40_000_000,
+            steps: 20_000_000,
+            terms: 8_000_000,
         }
     }
 }

@@ -6,7 +6,7 @@ use dashu_int::ops::{BitTest as _, Gcd as _};
 use crate::Error;
 use crate::checker::Checker;
 use crate::decode::{Hint, Kind};
-use crate::store::{Expr, ExprId, LevelsId, NO_LEVELS, NameId, ZERO};
+use crate::store::{Expr, ExprId, LINKS, LevelsId, NO_LEVELS, NameId, ZERO};
 
 /// Greatest exponent of a power, and of two in a shift, that is computed.
 const MAX_EXPONENT: u32 = 1 << 24;
@@ -346,6 +346,7 @@ impl Checker<'_> {
             return Ok(id);
         };
         let text: Vec<char> = self.store.text_of(literal).chars().collect();
+        self.store.works(text.len());
         let zero = self.store.levels(&[ZERO]);
         let char = self.store.constant(self.known.char, NO_LEVELS);
         let of_nat = self.store.constant(self.known.char_of_nat, NO_LEVELS);
@@ -406,7 +407,7 @@ impl Checker<'_> {
                 };
                 Ok(match at {
                     Some(at) => self.binary(at, one, other),
-                    None => power(&one, &other).map(|value| self.store.nat(value)),
+                    None => self.power(&one, &other),
                 })
             }
             _ => Ok(None),
@@ -417,14 +418,41 @@ impl Checker<'_> {
     fn number(&mut self, id: ExprId) -> Result<Option<UBig>, Error> {
         let reduced = self.whnf(id)?;
         Ok(match self.store.of(reduced) {
-            Expr::Nat(literal) => Some(self.store.nat_of(literal).clone()),
+            Expr::Nat(literal) => {
+                let value = self.store.nat_of(literal).clone();
+                self.store.works(words(&value));
+                Some(value)
+            }
             Expr::Const(name, _) if name == self.known.zero => Some(UBig::ZERO),
             _ => None,
         })
     }
 
-    /// One of [`crate::checker::BINARY`].
+    /// A power, unless it is too large to be computed.
+    fn power(&mut self, base: &UBig, exponent: &UBig) -> Option<ExprId> {
+        let exponent = u32::try_from(exponent)
+            .ok()
+            .filter(|exponent| *exponent <= MAX_EXPONENT)?;
+        let exponent = exponent as usize;
+        let words = base.bit_len().checked_mul(exponent)? / 64 + 1;
+        if !self.store.works(words.checked_mul(words.isqrt())? / LINKS) {
+            return None;
+        }
+        let value = base.pow(exponent);
+        Some(self.store.nat(value))
+    }
+
+    /// One of [`crate::checker::BINARY`]; nothing where it would take more than is allowed.
     fn binary(&mut self, at: usize, one: UBig, other: UBig) -> Option<ExprId> {
+        let work = match at {
+            2 => product(&one, &other),
+            3 | 4 => 4 * product(&one, &other),
+            5 => words(&one) * words(&other) / LINKS,
+            _ => 0,
+        };
+        if !self.store.works(work) {
+            return None;
+        }
         let truth = |checker: &mut Self, yes: bool| {
             let name = if yes {
                 checker.known.yes
@@ -465,11 +493,13 @@ impl Checker<'_> {
     }
 }
 
-/// A power, unless it is too large to be computed.
-fn power(base: &UBig, exponent: &UBig) -> Option<UBig> {
-    let exponent = u32::try_from(exponent)
-        .ok()
-        .filter(|exponent| *exponent <= MAX_EXPONENT)?;
-    let bits = (base.bit_len() as u64).saturating_mul(u64::from(exponent));
-    (bits <= 1 << 28).then(|| base.pow(exponent as usize))
+/// 64 bits each, and one for the number itself.
+fn words(number: &UBig) -> usize {
+    number.bit_len() / 64 + 1
+}
+
+/// What it takes to multiply, in parts of a walk: long multiplication costs the product of both lengths, faster ways about the length to the power of 3/2.
+fn product(one: &UBig, other: &UBig) -> usize {
+    let (one, other) = (words(one), words(other));
+    one.max(other) * one.min(other).isqrt() / LINKS
 }

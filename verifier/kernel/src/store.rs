@@ -2,10 +2,12 @@
 //!
 //! Names of bound variables and their annotations are dropped, since no judgement rests on them.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use dashu_int::UBig;
+use dashu_int::ops::BitTest as _;
 
 /// A map whose hashes nobody can foresee: keys come from hostile files.
 pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -100,6 +102,12 @@ struct Facts {
 /// How deep an expression may be: what walks through it calls itself as often.
 pub(crate) const MAX_DEPTH: u32 = 50_000;
 
+/// Links of a chain that are followed in the time of one part that is made.
+pub(crate) const LINKS: usize = 16;
+
+/// Parts in whose time, and half of whose memory, 64 bits of a number are kept.
+const NUMBER: usize = 4;
+
 /// Everything that one check has met.
 pub struct Store {
     names: Interned<Name>,
@@ -113,7 +121,7 @@ pub struct Store {
     /// Whether an expression was made that is deeper than [`MAX_DEPTH`].
     too_deep: bool,
     /// Parts that were walked through, and how many may be.
-    work: u64,
+    work: Cell<u64>,
     max_work: u64,
 }
 
@@ -154,7 +162,7 @@ impl Default for Store {
             nats: Interned::new(),
             texts: Interned::new(),
             too_deep: false,
-            work: 0,
+            work: Cell::new(0),
             max_work: u64::MAX,
         };
         store.names.add(Name::Anonymous);
@@ -181,7 +189,7 @@ impl Store {
     /// Whether an expression was made that is too deep to be walked through, or walks took more than they may: then nothing that was made since means anything.
     #[must_use]
     pub fn is_spent(&self) -> bool {
-        self.too_deep || self.work > self.max_work
+        self.too_deep || self.work.get() > self.max_work
     }
 
     /// Bounds the parts that may be walked through.
@@ -190,9 +198,9 @@ impl Store {
     }
 
     /// Counts parts that are walked through; whether there may be more.
-    pub(crate) fn works(&mut self, parts: usize) -> bool {
-        self.work = self.work.saturating_add(parts as u64);
-        self.work <= self.max_work
+    pub(crate) fn works(&self, parts: usize) -> bool {
+        self.work.set(self.work.get().saturating_add(parts as u64));
+        self.work.get() <= self.max_work
     }
 
     /// `prefix.word`.
@@ -291,6 +299,7 @@ impl Store {
 
     /// Adds a literal number.
     pub fn nat(&mut self, value: UBig) -> ExprId {
+        self.works(NUMBER * (value.bit_len() / 64));
         let id = NatId(self.nats.add(value).0);
         self.expr(Expr::Nat(id))
     }
@@ -411,6 +420,7 @@ impl Store {
 
     /// `function a b …`.
     pub fn apps(&mut self, function: ExprId, arguments: &[ExprId]) -> ExprId {
+        self.works(arguments.len());
         arguments
             .iter()
             .fold(function, |function, argument| self.app(function, *argument))
@@ -425,15 +435,19 @@ impl Store {
             id = function;
         }
         arguments.reverse();
+        self.works(arguments.len() / LINKS);
         (id, arguments)
     }
 
     /// The function of an application.
     #[must_use]
     pub fn head(&self, mut id: ExprId) -> ExprId {
+        let mut links = 0;
         while let Expr::App(function, _) = self.of(id) {
             id = function;
+            links += 1;
         }
+        self.works(links / LINKS);
         id
     }
 

@@ -1,6 +1,6 @@
 //! Walks through expressions: variables and levels are replaced, constants found.
 
-use crate::store::{Expr, ExprId, Level, LevelId, Map, NameId, Store};
+use crate::store::{Expr, ExprId, LINKS, Level, LevelId, Map, NameId, Store};
 
 impl Store {
     /// `body` with `values` in place of its outermost loose variables, the last for variable 0.
@@ -52,6 +52,7 @@ impl Store {
             if !matches!(store.of(id), Expr::Free(..)) {
                 return None;
             }
+            store.works(locals.len() / LINKS);
             let at = locals.iter().rposition(|local| *local == id);
             Some(match at.and_then(|at| u32::try_from(at).ok()) {
                 Some(at) => store.expr(Expr::Bound(offset + count - 1 - at)),
