@@ -25,6 +25,9 @@ SYSTEM_CALLS = {
     ),
 }  # fmt: skip
 
+# Refused with some arguments: prlimit64 and fcntl.
+CONDITIONAL = {"x86_64": (302, 72), "aarch64": (261, 25)}
+
 
 class Instruction(ctypes.Structure):
     _fields_ = [("code", ctypes.c_ushort), ("yes", ctypes.c_ubyte), ("no", ctypes.c_ubyte), ("value", ctypes.c_uint)]
@@ -48,6 +51,14 @@ def compiled():
     ]
     for number in refused:
         lines += [(equal, 0, 1, number), (answer, 0, 0, REFUSE)]
+    own_limits, descriptors = CONDITIONAL[platform.machine()]
+    # Limits of another process: `prlimit64` of anyone but the caller.
+    lines += [(equal, 0, 4, own_limits), (load, 0, 0, 16), (equal, 1, 0, 0), (answer, 0, 0, REFUSE), (answer, 0, 0, ALLOW)]
+    # Signals to another process: `fcntl` with F_SETOWN, F_SETSIG, F_SETOWN_EX.
+    lines += [(equal, 0, 8, descriptors), (load, 0, 0, 24)]
+    for command in (8, 10, 15):
+        lines += [(equal, 0, 1, command), (answer, 0, 0, REFUSE)]
+    lines += [(answer, 0, 0, ALLOW)]
     lines.append((answer, 0, 0, ALLOW))
     instructions = (Instruction * len(lines))(*[Instruction(*line) for line in lines])
     return Program(len(lines), instructions)

@@ -3,6 +3,7 @@
 The program cannot reach it: it may not send signals, and this process shows nothing of itself to its equals.
 """
 
+import _signal as signal
 import ctypes
 import os
 
@@ -42,6 +43,8 @@ def out_of_memory():
 ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 child = os.fork()
 if child:
+    # What has no handler does not reach the first process from within.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.closerange(0, 3)
     status = os.waitpid(child, 0)[1]
     if os.WIFEXITED(status):

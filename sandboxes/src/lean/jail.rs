@@ -56,13 +56,18 @@ pub(super) struct Sight<'a> {
     pub(super) secrets: &'a [PathBuf],
 }
 
+/// What each folder that is emptied may hold: it lies in memory that is counted as no process's.
+const SCRATCH_BYTES: &str = "67108864";
+
 /// What starts `words` in bubblewrap.
 pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
     let emptied = emptied();
     let mut command = Command::new("bwrap");
     command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
     for folder in &emptied {
-        command.arg("--tmpfs").arg(folder);
+        command
+            .args(["--size", SCRATCH_BYTES, "--tmpfs"])
+            .arg(folder);
     }
     let binds = binds(&sight.shown, &emptied);
     for (place, name) in &binds {
@@ -95,6 +100,8 @@ pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
     {
         command.arg("--remount-ro").arg(folder);
     }
+    // For root, bubblewrap keeps all capabilities unless it is told otherwise: those by which a process could undo what is mounted here.
+    command.args(["--remount-ro", "/dev", "--cap-drop", "ALL"]);
     command.args(["--unshare-all", "--die-with-parent", "--new-session", "--"]);
     command.args(words);
     command
@@ -177,6 +184,19 @@ mod tests {
                 (home.join("project"), home.join("project")),
             ]
         );
+    }
+
+    /// Root keeps them in bubblewrap unless they are dropped, and with them could mount what it likes.
+    #[test]
+    fn a_process_in_a_jail_has_no_capabilities() {
+        if Jail::found() == Jail::None {
+            println!("SKIPPED: bubblewrap does not work here");
+            return;
+        }
+        let words = ["grep", "CapEff", "/proc/self/status"].map(str::to_owned);
+        let said = bubblewrap(&words, &Sight::default()).output().unwrap();
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert_eq!(said.trim(), "CapEff:\t0000000000000000");
     }
 
     #[test]

@@ -83,7 +83,6 @@ fn a_program_cannot_make_itself_unjudgeable() {
     for body in [
         // SIGKILL, from the kernel but of its own making.
         "import resource\n    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\n    while True: pass",
-        "import fcntl, os\n    r, w = os.pipe()\n    fcntl.fcntl(r, fcntl.F_SETOWN, os.getpid()); fcntl.fcntl(r, 10, 9)\n    fcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC)\n    os.write(w, b'x')\n    while True: pass",
         "import os\n    os._exit(250)",
     ] {
         let source = format!("def f():\n    {body}");
@@ -92,6 +91,19 @@ fn a_program_cannot_make_itself_unjudgeable() {
             matches!(outcome.end, End::Died(_)),
             "{body}: {:?}",
             outcome.end
+        );
+    }
+    // Limits of the first process, and signals to it, are the kernel's to refuse.
+    for body in [
+        "import resource\n    resource.prlimit(1, resource.RLIMIT_CPU, (0, 0))",
+        "import fcntl, os\n    fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, 1)",
+        "import fcntl, os\n    fcntl.fcntl(os.pipe()[0], 10, 2)",
+    ] {
+        let outcome = run(&*sandbox, &format!("def f():\n    {body}"), &["[]"]);
+        let refused = matches!(outcome.calls.as_slice(), [Call::Raised { kind, .. }] if kind == "PermissionError");
+        assert!(
+            refused && outcome.end == End::Completed,
+            "{body}: {outcome:?}"
         );
     }
     assert_eq!(

@@ -157,7 +157,7 @@ impl<'a> Checker<'a> {
     #[must_use]
     pub fn new(library: &'a Library, budget: Budget) -> Self {
         let mut store = Store::default();
-        store.bound(budget.steps.saturating_mul(WORK));
+        store.bound(budget.steps.saturating_mul(WORK), budget.terms);
         let known = Known::new(&mut store);
         Self {
             store,
@@ -194,10 +194,7 @@ impl<'a> Checker<'a> {
     /// Counts a step.
     pub(crate) fn step(&mut self) -> Result<(), Error> {
         self.steps += 1;
-        if self.steps > self.budget.steps
-            || self.store.size() > self.budget.terms
-            || self.store.is_spent()
-        {
+        if self.steps > self.budget.steps || self.store.is_spent() {
             return Err(Error::Budget);
         }
         Ok(())

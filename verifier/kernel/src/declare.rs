@@ -5,7 +5,7 @@ use crate::checker::Checker;
 use crate::decode::{self, Constant, Decoder, Kind, Memory, Recursor};
 use crate::infer::How;
 use crate::olean::Image;
-use crate::store::{Expr, ExprId, Level, LevelId, Map, NameId};
+use crate::store::{Expr, ExprId, LEVEL, Level, LevelId, Map, NameId};
 
 /// The declarations of a compiled module.
 pub struct Module {
@@ -27,7 +27,11 @@ impl Module {
             memory: &mut memory,
         };
         let mut constants = Vec::new();
+        let mut seen: Map<u64, ()> = Map::default();
         for (_, object) in decode::contents(&image)? {
+            if seen.insert(object, ()).is_some() {
+                return Err(Error::Unreadable("it has one declaration twice".to_owned()));
+            }
             constants.push(decoder.constant(object)?);
         }
         Ok(Self { constants })
@@ -165,10 +169,12 @@ impl Checker<'_> {
                 Expr::Free(..) => {
                     return Err(self.reject(format_args!("a variable is bound by nothing")));
                 }
-                Expr::Sort(level) => self.check_level(level, params, &mut levels)?,
+                Expr::Sort(level) => self.check_level(level, &own, &mut levels)?,
                 Expr::Const(_, list) => {
-                    for level in self.store.levels_of(list).to_vec() {
-                        self.check_level(level, params, &mut levels)?;
+                    let list = self.store.levels_of(list).to_vec();
+                    self.store.works(LEVEL * list.len());
+                    for level in list {
+                        self.check_level(level, &own, &mut levels)?;
                     }
                 }
                 Expr::App(one, other) | Expr::Lam(one, other) | Expr::Pi(one, other) => {
@@ -185,7 +191,7 @@ impl Checker<'_> {
     fn check_level(
         &self,
         level: LevelId,
-        params: &[NameId],
+        own: &Map<NameId, ()>,
         seen: &mut Map<LevelId, ()>,
     ) -> Result<(), Error> {
         let mut open = vec![level];
@@ -197,7 +203,7 @@ impl Checker<'_> {
                 Level::Zero => {}
                 Level::Succ(of) => open.push(of),
                 Level::Max(one, other) | Level::IMax(one, other) => open.extend([one, other]),
-                Level::Param(name) if params.contains(&name) => {}
+                Level::Param(name) if own.contains_key(&name) => {}
                 Level::Param(name) => {
                     return Err(self.reject(format_args!(
                         "the universe level `{}` is none of its own",

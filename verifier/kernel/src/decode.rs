@@ -170,6 +170,8 @@ pub(crate) fn is_module(image: &Image) -> bool {
     image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
 }
 
+/// Parts of a walk in whose time, and in half whose memory, a declaration or a rule of a recursor is kept.
+const CONSTANT: usize = 16;
 /// Names that a declaration may list: constructors, types declared together, universe levels.
 const MAX_NAMES: usize = 10_000;
 /// Levels that a constant may be at.
@@ -206,7 +208,7 @@ impl Decoder<'_> {
             name = match self.image.variant(object)? {
                 1 => {
                     let word = self.image.text(part)?;
-                    self.works(word.len() / 8)?;
+                    self.works(word.len())?;
                     self.store.str_name(name, word)
                 }
                 2 => {
@@ -224,7 +226,7 @@ impl Decoder<'_> {
 
     fn name_list(&mut self, object: Object) -> Result<Vec<NameId>, Error> {
         let list = self.image.list(object, MAX_NAMES)?;
-        self.works(list.len())?;
+        self.works(2 * list.len())?;
         list.into_iter().map(|object| self.name(object)).collect()
     }
 
@@ -337,7 +339,7 @@ impl Decoder<'_> {
             (4, _) => {
                 let name = self.name(self.image.field(object, 0)?)?;
                 let list = self.image.list(self.image.field(object, 1)?, MAX_LEVELS)?;
-                self.works(list.len())?;
+                self.works(4 * list.len())?;
                 let mut levels = Vec::with_capacity(list.len());
                 for level in list {
                     levels.push(self.level(level)?);
@@ -381,6 +383,7 @@ impl Decoder<'_> {
         let tag = image.variant(object)?;
         let value = image.field(object, 0)?;
         let head = image.field(value, 0)?;
+        self.works(CONSTANT)?;
         let name = self.name(image.field(head, 0)?)?;
         let params = self.name_list(image.field(head, 1)?)?;
         let ty = self.expr(image.field(head, 2)?)?;
@@ -411,7 +414,9 @@ impl Decoder<'_> {
             }),
             7 if image.byte(value, 1)? == 0 => {
                 let mut rules = Vec::new();
-                for rule in image.list(image.field(value, 6)?, MAX_NAMES)? {
+                let list = image.list(image.field(value, 6)?, MAX_NAMES)?;
+                self.works(CONSTANT * list.len())?;
+                for rule in list {
                     rules.push(Rule {
                         constructor: self.name(image.field(rule, 0)?)?,
                         fields: image.small(image.field(rule, 1)?)?,

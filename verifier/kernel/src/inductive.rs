@@ -107,17 +107,16 @@ impl Checker<'_> {
 
     fn family(&mut self, family: &Family) -> Result<Vec<Constant>, Error> {
         let mut plan = self.types(family)?;
-        let recursive = family.types.iter().any(|member| {
-            member.constructors.iter().any(|(_, ty)| {
-                let mut ty = *ty;
-                let mut domains = Vec::new();
-                while let Expr::Pi(domain, body) = self.store.of(ty) {
-                    domains.push(domain);
-                    ty = body;
-                }
-                self.one_of(&domains, &plan.names)
-            })
-        });
+        let mut recursive = false;
+        for (_, ty) in family.types.iter().flat_map(|member| &member.constructors) {
+            let mut ty = *ty;
+            let mut domains = Vec::new();
+            while let Expr::Pi(domain, body) = self.store.of(ty) {
+                domains.push(domain);
+                ty = body;
+            }
+            recursive |= self.one_of(&domains, &plan.names)?;
+        }
         let all = plan.names.clone();
         for (member, indices) in family.types.iter().zip(&plan.indices) {
             self.insert(Constant {
@@ -277,15 +276,15 @@ impl Checker<'_> {
         }
     }
 
-    fn mentions(&mut self, plan: &Plan, ty: ExprId) -> bool {
+    fn mentions(&mut self, plan: &Plan, ty: ExprId) -> Result<bool, Error> {
         self.one_of(&[ty], &plan.names)
     }
 
     /// Whether terms name one of `names`.
-    fn one_of(&mut self, terms: &[ExprId], names: &[NameId]) -> bool {
-        let named = self.store.constants_of(terms);
+    fn one_of(&mut self, terms: &[ExprId], names: &[NameId]) -> Result<bool, Error> {
+        let named = self.store.constants_of(terms)?;
         self.store.works(named.len() * names.len() / LINKS);
-        named.iter().any(|name| names.contains(name))
+        Ok(named.iter().any(|name| names.contains(name)))
     }
 
     /// Whether a type is one of the family at its own parameters: which one, at which indices.
@@ -308,7 +307,7 @@ impl Checker<'_> {
         }
         let indices = arguments[params..].to_vec();
         for index in &indices {
-            if self.mentions(plan, *index) {
+            if self.mentions(plan, *index)? {
                 return Ok(None);
             }
         }
@@ -324,9 +323,9 @@ impl Checker<'_> {
     ) -> Result<Option<(Vec<ExprId>, usize, Vec<ExprId>)>, Error> {
         let mut arguments = Vec::new();
         let mut rest = self.whnf(ty)?;
-        while self.mentions(plan, rest) {
+        while self.mentions(plan, rest)? {
             if let Expr::Pi(domain, body) = self.store.of(rest) {
-                if self.mentions(plan, domain) {
+                if self.mentions(plan, domain)? {
                     return Err(self.reject(format_args!(
                         "an inductive type stands left of an arrow in a field of its own"
                     )));
@@ -408,6 +407,7 @@ impl Checker<'_> {
         };
         let sort = self.store.expr(Expr::Sort(into));
         for (at, name) in plan.names.clone().into_iter().enumerate() {
+            self.step()?;
             let head = self.store.constant(name, plan.levels);
             let ty = self.store.apps(head, &plan.params);
             let ty = self.store.apps(ty, &plan.indices[at]);
@@ -422,6 +422,7 @@ impl Checker<'_> {
         for at in 0..plan.made.len() {
             let mut own = Vec::new();
             for made in 0..plan.made[at].len() {
+                self.step()?;
                 let ty = self.minor(plan, at, made);
                 own.push(self.local(ty));
             }
@@ -449,6 +450,7 @@ impl Checker<'_> {
         for (at, minors) in minors.iter().enumerate() {
             let mut rules = Vec::new();
             for (made, minor) in plan.made[at].iter().zip(minors) {
+                self.step()?;
                 let mut value = self.store.apps(*minor, &made.fields);
                 for inner in &made.inner {
                     let inside = self.store.apps(inner.field, &inner.arguments);

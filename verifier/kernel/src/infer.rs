@@ -93,6 +93,7 @@ impl Checker<'_> {
 
     fn infer_app(&mut self, id: ExprId, how: How) -> Result<ExprId, Error> {
         let (function, arguments) = self.store.spine(id);
+        self.store.works(arguments.len());
         let mut ty = self.infer(function, how)?;
         // Arguments from here on stand for the loose variables of `ty`.
         let mut from = 0;
@@ -192,6 +193,7 @@ impl Checker<'_> {
         }
         let proposition = self.is_proposition(ty)?;
         for before in 0..at {
+            self.step()?;
             rest = self.whnf(rest)?;
             let Expr::Pi(domain, body) = self.store.of(rest) else {
                 return Err(bad(self));

@@ -1,11 +1,11 @@
 //! Order and equality of universe levels.
 
-use crate::store::{Level, LevelId, LevelsId, NameId, Store, ZERO};
+use crate::store::{LEVEL, Level, LevelId, LevelsId, NameId, Store, ZERO};
 
 impl Store {
     /// The level in fewer words: what `imax` and `max` come to where it can be seen.
     pub(crate) fn simplify(&mut self, id: LevelId) -> LevelId {
-        if !self.works(1) {
+        if !self.works(LEVEL) {
             return id;
         }
         match self.level_of(id) {
@@ -85,7 +85,7 @@ impl Store {
 
     /// Whether `one` ≤ `other` + `by`.
     fn below(&mut self, one: LevelId, other: LevelId, by: i64) -> bool {
-        if !self.works(1) {
+        if !self.works(LEVEL) {
             return false;
         }
         if one == other && by >= 0 {

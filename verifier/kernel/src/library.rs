@@ -139,7 +139,7 @@ impl Library {
                         memory = Memories::default();
                     }
                     let constant = self.read(*place, &mut own, &mut memory)?;
-                    let names = own.constants_of(&terms(&constant));
+                    let names = own.constants_of(&terms(&constant))?;
                     let rests = Arc::new(Rests {
                         axiom: (constant.kind == Kind::Axiom).then(|| own.whole(constant.name)),
                         on: names.iter().map(|name| digest_of(&own, *name)).collect(),

@@ -8,7 +8,7 @@ use crate::declare::Module;
 use crate::decode::{Constant, Kind};
 use crate::inductive::{Family, Member};
 use crate::library::Library;
-use crate::store::{Level, LevelId, Map, NameId, Store};
+use crate::store::{LINKS, Level, LevelId, Map, NameId, Store};
 use crate::{Budget, Error};
 
 /// Axioms that Lean's own library rests on.
@@ -87,22 +87,20 @@ impl Question<'_> {
     pub fn proved_by(&self, files: Vec<Vec<u8>>) -> Result<Option<Vec<String>>, Fault> {
         let mut checker = Checker::new(self.library, self.budget);
         let (asked, wanted) = self.read_asked(&mut checker).map_err(Fault::Task)?;
-        let proof = Module::read(&mut checker, files).map_err(Fault::Proof)?;
         let own = |module: Module| -> Map<NameId, Rc<Constant>> {
             let constants = module.constants.into_iter();
             constants
                 .map(|constant| (constant.name, Rc::new(constant)))
                 .collect()
         };
-        let (asked, proof) = (own(asked), own(proof));
-
-        // What the statement's own words define is the statement's, whatever the proof says of it.
+        let asked = own(asked);
+        // What the statement's own words define is the statement's, whatever the proof says of it. It is checked before a byte of the proof is read.
         let mut meant = Adding::new(&asked);
-        for name in checker.store.constants_of(&[wanted.ty]) {
-            meant
-                .add(&mut checker, name)
-                .map_err(|error| Fault::Task(error.to_string()))?;
+        let task = |error: Error| Fault::Task(error.to_string());
+        for name in checker.store.constants_of(&[wanted.ty]).map_err(task)? {
+            meant.add(&mut checker, name).map_err(task)?;
         }
+        let proof = own(Module::read(&mut checker, files).map_err(Fault::Proof)?);
         for name in meant.added {
             if let (Some(one), Some(other)) = (asked.get(&name), proof.get(&name))
                 && one != other
@@ -122,8 +120,10 @@ impl Question<'_> {
             return Err(Fault::Proof(Error::Rejected(why)));
         }
         self.compare(&mut checker, &wanted).map_err(Fault::Proof)?;
-        self.rests_on(&mut checker, &proving.added)
-            .map_err(Fault::Proof)
+        let axioms = self.rests_on(&mut checker, &proving.added);
+        // Where it took more than it may, nothing that was found means anything.
+        checker.step().map_err(Fault::Proof)?;
+        axioms.map_err(Fault::Proof)
     }
 
     /// Declares a theorem of the type that was asked for, proved by the theorem that was declared.
@@ -160,7 +160,7 @@ impl Question<'_> {
         for name in added {
             let constant = checker.declared(*name)?;
             let terms = terms(&constant);
-            for name in checker.store.constants_of(&terms) {
+            for name in checker.store.constants_of(&terms)? {
                 named.insert(name, ());
             }
         }
@@ -239,7 +239,7 @@ impl<'a> Adding<'a> {
                 continue;
             }
             open.push((name, true));
-            for needed in self.needs(&mut checker.store, &constant) {
+            for needed in self.needs(&mut checker.store, &constant)? {
                 if !self.done.contains(&needed) {
                     open.push((needed, false));
                 }
@@ -249,8 +249,8 @@ impl<'a> Adding<'a> {
     }
 
     /// The names that must be declared before a constant.
-    fn needs(&self, store: &mut Store, constant: &Constant) -> Vec<NameId> {
-        match &constant.kind {
+    fn needs(&self, store: &mut Store, constant: &Constant) -> Result<Vec<NameId>, Error> {
+        Ok(match &constant.kind {
             Kind::Constructor(constructor) => vec![constructor.of],
             Kind::Recursor(_) => match store.name_of(constant.name) {
                 crate::store::Name::Str(prefix, _) => vec![*prefix],
@@ -265,16 +265,20 @@ impl<'a> Adding<'a> {
                 for member in members {
                     terms.push(member.ty);
                     if let Kind::Inductive(own) = &member.kind {
+                        if !store.works(4 * own.constructors.len()) {
+                            return Err(Error::Budget);
+                        }
                         let made = own.constructors.iter();
                         terms.extend(made.filter_map(|name| Some(self.module.get(name)?.ty)));
                     }
                 }
-                let mut names = store.constants_of(&terms);
+                let mut names = store.constants_of(&terms)?;
+                store.works(names.len() * inductive.all.len() / LINKS);
                 names.retain(|name| !inductive.all.contains(name));
                 names
             }
-            _ => store.constants_of(&terms(constant)),
-        }
+            _ => store.constants_of(&terms(constant))?,
+        })
     }
 
     fn declare(&mut self, checker: &mut Checker<'_>, constant: &Rc<Constant>) -> Result<(), Error> {

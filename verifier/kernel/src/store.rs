@@ -102,8 +102,16 @@ struct Facts {
 /// How deep an expression may be: what walks through it calls itself as often.
 pub(crate) const MAX_DEPTH: u32 = 50_000;
 
+/// The same of a level.
+const MAX_LEVEL_DEPTH: u32 = 1_000;
+/// Parts of a name.
+const MAX_NAME_DEPTH: u32 = 1_000;
+
 /// Links of a chain that are followed in the time of one part that is made.
 pub(crate) const LINKS: usize = 16;
+
+/// Parts in whose time a level is looked at: nothing of it is remembered.
+pub(crate) const LEVEL: usize = 4;
 
 /// Parts in whose time, and half of whose memory, 64 bits of a number are kept.
 const NUMBER: usize = 4;
@@ -113,13 +121,17 @@ pub struct Store {
     names: Interned<Name>,
     levels: Interned<Level>,
     level_params: Vec<bool>,
+    level_depths: Vec<u32>,
+    name_depths: Vec<u32>,
     lists: Interned<Box<[LevelId]>>,
     exprs: Interned<Expr>,
     facts: Vec<Facts>,
     nats: Interned<UBig>,
     texts: Interned<Box<str>>,
-    /// Whether an expression was made that is deeper than [`MAX_DEPTH`].
+    /// Whether an expression, a level or a name was made that is deeper than it may be.
     too_deep: bool,
+    /// How many expressions there may be.
+    max_terms: usize,
     /// Parts that were walked through, and how many may be.
     work: Cell<u64>,
     max_work: u64,
@@ -156,12 +168,15 @@ impl Default for Store {
             names: Interned::new(),
             levels: Interned::new(),
             level_params: Vec::new(),
+            level_depths: Vec::new(),
+            name_depths: vec![0],
             lists: Interned::new(),
             exprs: Interned::new(),
             facts: Vec::new(),
             nats: Interned::new(),
             texts: Interned::new(),
             too_deep: false,
+            max_terms: usize::MAX,
             work: Cell::new(0),
             max_work: u64::MAX,
         };
@@ -186,31 +201,45 @@ impl Store {
         self.exprs.all.len()
     }
 
-    /// Whether an expression was made that is too deep to be walked through, or walks took more than they may: then nothing that was made since means anything.
+    /// Whether something was made that is too deep to be walked through, or more was made or walked through than may be: then nothing that was made since means
+    /// anything.
     #[must_use]
     pub fn is_spent(&self) -> bool {
-        self.too_deep || self.work.get() > self.max_work
+        self.too_deep || self.work.get() > self.max_work || self.exprs.all.len() > self.max_terms
     }
 
-    /// Bounds the parts that may be walked through.
-    pub(crate) fn bound(&mut self, max_work: u64) {
+    /// Bounds the parts that may be walked through, and the expressions that may be kept.
+    pub(crate) fn bound(&mut self, max_work: u64, max_terms: usize) {
         self.max_work = max_work;
+        self.max_terms = max_terms;
     }
 
     /// Counts parts that are walked through; whether there may be more.
     pub(crate) fn works(&self, parts: usize) -> bool {
         self.work.set(self.work.get().saturating_add(parts as u64));
-        self.work.get() <= self.max_work
+        !self.is_spent()
     }
 
     /// `prefix.word`.
     pub fn str_name(&mut self, prefix: NameId, word: &str) -> NameId {
-        NameId(self.names.add(Name::Str(prefix, word.into())).0)
+        // Each word is kept twice.
+        self.works(word.len());
+        self.deeper_name(prefix, Name::Str(prefix, word.into()))
     }
 
     /// `prefix.number`.
     pub fn num_name(&mut self, prefix: NameId, number: u64) -> NameId {
-        NameId(self.names.add(Name::Num(prefix, number)).0)
+        self.deeper_name(prefix, Name::Num(prefix, number))
+    }
+
+    fn deeper_name(&mut self, prefix: NameId, name: Name) -> NameId {
+        let (id, new) = self.names.add(name);
+        if new {
+            let depth = self.name_depths[prefix.0 as usize] + 1;
+            self.too_deep |= depth > MAX_NAME_DEPTH;
+            self.name_depths.push(depth);
+        }
+        NameId(id)
     }
 
     /// The name whose parts are the words of `dotted`, between its full stops.
@@ -272,6 +301,14 @@ impl Store {
                 }
             };
             self.level_params.push(has);
+            let depth = |id: LevelId| self.level_depths[id.0 as usize] + 1;
+            let depth = match level {
+                Level::Zero | Level::Param(_) => 0,
+                Level::Succ(of) => depth(of),
+                Level::Max(one, other) | Level::IMax(one, other) => depth(one).max(depth(other)),
+            };
+            self.too_deep |= depth > MAX_LEVEL_DEPTH;
+            self.level_depths.push(depth);
         }
         LevelId(id)
     }

@@ -1,6 +1,7 @@
 //! Walks through expressions: variables and levels are replaced, constants found.
 
-use crate::store::{Expr, ExprId, LINKS, Level, LevelId, Map, NameId, Store};
+use crate::Error;
+use crate::store::{Expr, ExprId, LEVEL, LINKS, Level, LevelId, Map, NameId, Store};
 
 impl Store {
     /// `body` with `values` in place of its outermost loose variables, the last for variable 0.
@@ -77,6 +78,7 @@ impl Store {
                 }
                 Expr::Const(name, list) => {
                     let list: Vec<LevelId> = store.levels_of(list).to_vec();
+                    store.works(LEVEL * list.len());
                     let list: Vec<LevelId> = list
                         .into_iter()
                         .map(|level| store.level_at(level, params, levels))
@@ -91,7 +93,7 @@ impl Store {
 
     /// The level with `levels` for the parameters `params`.
     pub fn level_at(&mut self, id: LevelId, params: &[NameId], levels: &[LevelId]) -> LevelId {
-        if !self.level_has_param(id) || !self.works(1) {
+        if !self.level_has_param(id) || !self.works(LEVEL) {
             return id;
         }
         match self.level_of(id) {
@@ -180,8 +182,8 @@ impl Store {
         new
     }
 
-    /// The constants that expressions name, each once.
-    pub(crate) fn constants_of(&mut self, roots: &[ExprId]) -> Vec<NameId> {
+    /// The constants that expressions name, each once: all of them, or [`Error::Budget`].
+    pub(crate) fn constants_of(&mut self, roots: &[ExprId]) -> Result<Vec<NameId>, Error> {
         let mut names = Vec::new();
         let mut seen: Map<ExprId, ()> = Map::default();
         let mut known: Map<NameId, ()> = Map::default();
@@ -191,7 +193,7 @@ impl Store {
                 continue;
             }
             if !self.works(1) {
-                break;
+                return Err(Error::Budget);
             }
             match self.of(id) {
                 Expr::Const(name, _) => {
@@ -212,6 +214,6 @@ impl Store {
                 Expr::Bound(_) | Expr::Free(..) | Expr::Sort(_) | Expr::Nat(_) | Expr::Str(_) => {}
             }
         }
-        names
+        Ok(names)
     }
 }

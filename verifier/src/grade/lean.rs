@@ -27,7 +27,7 @@ use self::statement::{Asked, NoStatement, Statements};
 use super::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "lean-3";
+pub const VERSION: &str = "lean-4";
 
 /// Why no proof can be judged where no Lean is configured.
 pub const NO_LEAN: &str = "there is no Lean here: build the project that sandboxes/lean/README.md describes (Lean 4 with Mathlib), and name its folder with `lean.project` in the verifier's configuration, or --set lean.project=DIR";

@@ -372,6 +372,9 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
                     if depth == 0 {
                         break;
                     }
+                    if name == "@" {
+                        return refuse("@", "attributes do not stand in attributes");
+                    }
                     let plain = name.chars().all(|c| !is_word(c) || c.is_ascii_digit());
                     if !plain && !ATTRIBUTES.contains(&name) {
                         return refuse(name, "a proof may not give this attribute");
@@ -454,6 +457,8 @@ fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
     loop {
         let word = text(at);
         match word {
+            // One setting holds no other.
+            "(" if at != place && setting(words, at).is_some() => return false,
             "(" | "{" | "[" => depth += 1,
             ")" | "}" | "]" => {
                 depth -= 1;

@@ -21,6 +21,8 @@ pub(super) struct Asks {
     pub(super) degrees: Asked,
     /// Several answers with commas between them.
     pub(super) commas: bool,
+    /// A time of day, and no ratio.
+    pub(super) time: bool,
 }
 
 impl Asks {
@@ -35,6 +37,7 @@ impl Asks {
             // An angle or a temperature may be asked for without the word.
             degrees: asked(has(&["degree"]), true),
             commas: has(&["comma"]),
+            time: has(&["what time", "a.m.", "p.m.", "o'clock", "clock time"]) && !has(&["ratio"]),
         }
     }
 }

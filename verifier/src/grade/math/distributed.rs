@@ -31,6 +31,11 @@ pub(super) fn same_terms(judge: &Judge, right: &Expr, given: &Expr) -> bool {
     unordered(judge, &right, &given, false)
 }
 
+/// Whether a division of a sum is left that leaves whole numbers: (4 + 2√3)/2.
+pub(super) fn comes_out(expr: &Expr, meter: &Meter) -> bool {
+    Spread::of(expr, meter).is_some_and(|spread| spread.comes_out())
+}
+
 /// The terms of a sum, each times the numbers before the brackets that it stands in.
 #[derive(Debug, Default)]
 struct Spread {
@@ -94,6 +99,7 @@ impl Spread {
             Expr::Quotient(above, below) if holds_sum(above) => {
                 let below = rational(below, meter).filter(|below| !below.is_zero())?;
                 factor.over += 1;
+                self.divided = true;
                 factor.number = times(&factor.number, &below.recip(), meter)?;
                 return self.add(above, factor, meter);
             }

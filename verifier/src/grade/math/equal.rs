@@ -158,18 +158,25 @@ impl<'a> Answer<'a> {
     }
 
     /// What it may say as the right answer. In brackets, and where several answers are asked for with commas between them, (1,234) has two elements; by itself, 1,234 may be
-    /// a number as well.
+    /// a number as well, and 1,\!234 and 1,034 are numbers.
     fn as_right(&self, asks_commas: bool) -> impl Iterator<Item = &Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
-        let only_list = self.list.is_some() && (asks_commas || brackets && is_tight(self.text));
-        self.trees()
-            .skip(usize::from(only_list && self.number.is_some()))
+        let tight = is_tight(self.text);
+        let (number, list) = (self.number.as_ref(), self.list.as_ref());
+        let readings = match (number, list) {
+            (Some(_), Some(_)) if tight && (asks_commas || brackets) => [None, list],
+            (Some(_), Some(_)) if is_grouped(self.text) => [number, None],
+            both => [both.0, both.1],
+        };
+        readings.into_iter().flatten()
     }
 
     /// What it may say where the right answer is `right`: beside a list, commas separate elements, unless spaces tell some from others.
     fn beside(&self, right: &Expr) -> Vec<&Expr> {
-        match &self.list {
-            Some(list) if is_list(right) && is_tight(self.text) => vec![list],
+        let brackets = self.text.contains(['(', '[', '{']);
+        match (&self.number, &self.list) {
+            (Some(number), Some(_)) if !brackets && is_grouped(self.text) => vec![number],
+            (_, Some(list)) if is_list(right) && is_tight(self.text) => vec![list],
             _ => self.trees().collect(),
         }
     }
@@ -307,6 +314,15 @@ fn is_tight(text: &str) -> bool {
         behind.starts_with(|c: char| c.is_whitespace() || matches!(c, '\\' | '}'))
     };
     !text.match_indices(',').any(loose)
+}
+
+/// Whether a comma certainly separates thousands: the space behind it is taken back, it stands in braces, or a zero follows that no element would begin with.
+fn is_grouped(text: &str) -> bool {
+    let zero = |(at, _): (usize, &str)| {
+        let mut behind = text[at + 1..].chars();
+        behind.next() == Some('0') && behind.next().is_some_and(|next| next.is_ascii_digit())
+    };
+    text.contains(",\\!") || text.contains("{,}") || text.match_indices(',').any(zero)
 }
 
 /// Whether it has elements, or may have.

@@ -7,11 +7,12 @@ use num_rational::BigRational;
 use num_traits::{One as _, Zero as _};
 
 use super::Rule;
-use super::distributed::same_terms;
+use super::distributed::{comes_out, same_terms};
 use super::exact::rational;
 use super::fractions::is_reduced_less;
 use super::meter::Meter;
 use super::reals::Reals;
+use super::same::same;
 use super::signs::variants;
 use super::steps::{Shape, Step, Steps, has_variable, shape};
 use super::syntax::{Expr, Relation, SetOperator};
@@ -50,6 +51,7 @@ pub(super) fn left_undone(
         // Letters that make words are no product.
         Rule::Words if words::letters(given).is_some() => return None,
         Rule::Set if is_apart(right, given, judge) => return Some(APART),
+        Rule::Relation if has_value_of_other_form(right, given, judge) => return Some(FORM),
         Rule::Relation if has_side_reduced_less(right, given) => return Some(REDUCED_LESS),
         // x = 27 + 45 is no more done than 27 + 45.
         Rule::Words | Rule::Relation | Rule::Set => return more(steps(right), steps(given)),
@@ -69,8 +71,27 @@ pub(super) fn left_undone(
                     return Some(NOT_A_NUMBER);
                 }
             }
+            // Each element is compared with the one that it equals.
             let most = a.iter().map(steps).fold(Steps::default(), Steps::most);
-            b.iter().find_map(|item| more(most, steps(item)))
+            b.iter().enumerate().find_map(|(at, item)| {
+                let equal = |other: &&Expr| same(judge, other, item).is_some();
+                let alike = if a.len() == b.len() {
+                    a.as_slice()
+                } else {
+                    &[]
+                };
+                let partner = alike
+                    .get(at)
+                    .filter(equal)
+                    .or_else(|| alike.iter().find(equal));
+                let form = partner.is_some_and(|other| {
+                    let functions = steps(other).times(Step::Functions);
+                    comes_out(item, meter) && !comes_out(other, meter)
+                        || is_reduced_less(other, item)
+                        || !is_of_form(other, item, judge, functions)
+                });
+                more(most, steps(item)).or(form.then_some(FORM))
+            })
         }
         (Expr::Matrix(_, a), Expr::Matrix(_, b)) => a
             .iter()
@@ -97,8 +118,16 @@ fn of_value(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) -> Option<&'s
         }
         return (!written).then_some(NOT_A_NUMBER);
     }
+    // 2⁵⁰/2 is 2⁴⁹.
+    if is_power_of_digits(right) && !is_power_of_digits(given) {
+        let written = is_written(given) && !is_whole_quotient(given, meter);
+        return (!written).then_some(NOT_A_NUMBER);
+    }
     if is_reduced_less(right, given) {
         return Some(REDUCED_LESS);
+    }
+    if comes_out(given, meter) && !comes_out(right, meter) {
+        return Some(Step::Numbers.name());
     }
     more(done, steps).or_else(|| {
         let alike = is_of_form(right, given, judge, done.times(Step::Functions));
@@ -129,6 +158,26 @@ fn is_of_form(right: &Expr, given: &Expr, judge: &Judge, functions: usize) -> bo
         (Shape::Term, Shape::Sum) => functions < 2,
         _ => true,
     }
+}
+
+/// Whether both say what one name is, and the values are of different forms: y = (x + 1)² and y = x² + 2x + 1.
+fn has_value_of_other_form(right: &Expr, given: &Expr, judge: &Judge) -> bool {
+    let value = |expr: &Expr| match expr {
+        Expr::Relation(sides, relations) if *relations == [Relation::Equal] => {
+            match sides.as_slice() {
+                [name @ (Expr::Symbol(_) | Expr::Apply(..)), value] => {
+                    Some((name.clone(), value.clone()))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    let (Some((name, right)), Some((other, given))) = (value(right), value(given)) else {
+        return false;
+    };
+    let functions = Steps::of(&right, &judge.meter).times(Step::Functions);
+    name == other && !is_of_form(&right, &given, judge, functions)
 }
 
 /// Whether a side of an equation has a fraction that is less reduced.
@@ -230,13 +279,15 @@ pub(super) fn bare(expr: &Expr) -> &Expr {
 pub(super) fn is_written(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) | Expr::Mixed(..) | Expr::Based(..) | Expr::Words(_) => true,
-        Expr::Negative(inner) | Expr::Percent(inner) | Expr::Degrees(inner) => is_written(inner),
+        // −(−12) has a sign too many.
+        Expr::Negative(inner) => !is_signed(inner) && is_written(inner),
+        Expr::Percent(inner) | Expr::Degrees(inner) => is_written(inner),
         Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_written(inner),
         Expr::Quotient(above, below) => is_whole(above) && is_whole(below),
-        Expr::Power(base, power) => is_ten(base) && is_literal(power),
+        Expr::Power(base, power) => is_ten(base) && is_exponent(power),
         Expr::Product(factors) => match factors.as_slice() {
             [mantissa, Expr::Power(base, power)] => {
-                is_literal(mantissa) && is_ten(base) && is_literal(power)
+                is_literal(mantissa) && is_ten(base) && is_exponent(power)
             }
             _ => false,
         },
@@ -245,10 +296,49 @@ pub(super) fn is_written(expr: &Expr) -> bool {
     }
 }
 
+/// A whole number but 0 and 1, to the powers of which nobody raises who has finished.
+fn is_exponent(expr: &Expr) -> bool {
+    let none =
+        |expr: &Expr| matches!(expr, Expr::Number(number) if number.is_zero() || number.is_one());
+    is_literal(expr) && !none(expr)
+}
+
+fn is_one(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(one) if one.is_one())
+}
+
+/// A power of a number, or a product of such: 2⁴⁹, 2³·5².
+fn is_power_of_digits(expr: &Expr) -> bool {
+    match expr {
+        Expr::Power(base, exponent) => is_literal(base) && is_literal(exponent),
+        Expr::Negative(inner) => is_power_of_digits(inner),
+        Expr::Quotient(above, below) => is_one(above) && is_power_of_digits(below),
+        Expr::Product(factors) => {
+            let power = |one: &&Expr| matches!(one, Expr::Power(..));
+            factors.iter().any(|one| power(&one))
+                && factors
+                    .iter()
+                    .all(|one| is_literal(one) || power(&one) && is_power_of_digits(one))
+        }
+        _ => false,
+    }
+}
+
 pub(super) fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) => true,
         Expr::Negative(inner) => is_literal(inner),
+        _ => false,
+    }
+}
+
+/// Whether it begins with a sign, or has one above or below its fraction.
+pub(super) fn is_signed(expr: &Expr) -> bool {
+    match expr {
+        Expr::Negative(_) => true,
+        Expr::Quotient(above, below) => is_signed(above) || is_signed(below),
+        Expr::Product(factors) => factors.iter().any(is_signed),
+        Expr::Money(_, inner) | Expr::Percent(inner) | Expr::Degrees(inner) => is_signed(inner),
         _ => false,
     }
 }

@@ -329,13 +329,15 @@ impl<'a> Lexer<'a> {
 
     /// Text without a letter says the same outside of `\text`, and so does a single letter of mathematics that is no unit behind a number.
     fn text(&mut self, text: &'a str) {
-        let bare = text.trim();
+        // A tie is a space.
+        let is_space = |c: char| c.is_whitespace() || c == '~';
+        let bare = text.trim_matches(is_space);
         let mut chars = bare.chars();
         let single = match (chars.next(), chars.next()) {
             (Some(one), None) => one.is_ascii_alphabetic(),
             _ => false,
         };
-        self.spaced |= text.starts_with(char::is_whitespace);
+        self.spaced |= text.starts_with(is_space);
         if bare.is_empty() {
             self.spaced = true;
         } else if single {

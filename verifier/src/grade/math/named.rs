@@ -16,12 +16,22 @@ pub(super) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     let strips = match relation {
         Relation::Equal => is_name(left) && !matches!(other, Expr::Relation(..)),
         Relation::In => {
-            matches!(left, Expr::Symbol(_))
-                || matches!(left, Expr::Apply(_, of) if matches!(of.as_slice(), [Expr::Symbol(_)]))
+            let name = matches!(left, Expr::Symbol(_))
+                || matches!(left, Expr::Apply(_, of) if matches!(of.as_slice(), [Expr::Symbol(_)]));
+            name && holds_elements(value)
         }
         _ => false,
     };
     if strips { value } else { expr }
+}
+
+/// Whether something may be an element of it.
+fn holds_elements(expr: &Expr) -> bool {
+    match expr {
+        Expr::Tuple(..) | Expr::Set(_) | Expr::Combine(..) | Expr::List(_) => true,
+        Expr::Symbol(name) => name == "Reals",
+        _ => false,
+    }
 }
 
 /// Whether its letters are out of the alphabet's order, and `other` names nothing: (y, x) = (1, 2) says what (2, 1) does, or (1, 2) where the problem asks for (y, x).

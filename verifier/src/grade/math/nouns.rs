@@ -30,7 +30,12 @@ fn forms(word: &str) -> impl Iterator<Item = String> {
 
 /// The words of a phrase that no list holds, in lower case.
 pub(super) fn unlisted(phrase: &str) -> Vec<String> {
-    let words = phrase.split_whitespace().map(bare);
+    // (B) is the choice that a value is.
+    let choice = |word: &&str| matches!(word.as_bytes(), [b'(', b'A'..=b'E', b')']);
+    let words = phrase
+        .split_whitespace()
+        .filter(|word| !choice(word))
+        .map(bare);
     let parts = words.flat_map(|word| word.split('-').map(str::to_owned).collect::<Vec<_>>());
     parts
         .filter(|part| !SMALL.contains(&part.as_str()) && !is_listed(part))

@@ -14,7 +14,7 @@ const MAX_WORDS: usize = 12;
 const MAX_SCALES: usize = 3;
 
 /// Words that change a value, hedge it, or say more than what is counted.
-const TELLING: [&str; 206] = [
+const TELLING: [&str; 214] = [
     "or",
     "and",
     "nor",
@@ -221,6 +221,14 @@ const TELLING: [&str; 206] = [
     "cosecants",
     "approximately",
     "sixteenths",
+    "losses",
+    "deficits",
+    "debts",
+    "binary",
+    "ternary",
+    "octal",
+    "hexadecimal",
+    "hex",
 ];
 
 /// Words that change a value where they end a phrase: 3 negative, but not 3 negative numbers.

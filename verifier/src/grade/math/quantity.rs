@@ -175,8 +175,14 @@ pub(super) fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
             (_, None) => (Cow::Borrowed(expr), None),
             (inner, of) => (Cow::Owned(Expr::Negative(Box::new(inner.into_owned()))), of),
         },
-        // $3 million, $5 dollars.
-        Expr::Money(sign, inner) => (measured(inner).0, Some(unit::money(*sign))),
+        // $3 million, $5 dollars; but $5% and $5 cm are nothing.
+        Expr::Money(sign, inner) => match (measured(inner), unit::money(*sign)) {
+            ((amount, None | Some(Measure::Words | Measure::Generic(_))), money) => {
+                (amount, Some(money))
+            }
+            ((amount, Some(other)), money) if other == money => (amount, Some(money)),
+            _ => (Cow::Borrowed(expr), None),
+        },
         Expr::Degrees(inner) => (Cow::Borrowed(inner), Some(Measure::Degrees)),
         Expr::Percent(inner) => (Cow::Borrowed(inner), Some(Measure::Percent)),
         Expr::Quantity(inner, words) if of_degrees(words).is_some() => {
@@ -188,8 +194,10 @@ pub(super) fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
                 (Cow::Owned(Expr::Product(product)), of)
             }
             (of, (amount, None)) => (amount, Some(of)),
-            // 90° degrees.
-            (_, (amount, of)) => (amount, of),
+            // 90° degrees, $5 dollars; $5 cm is nothing.
+            (Measure::Words | Measure::Generic(_), (amount, of)) => (amount, of),
+            (outer, (amount, Some(inner))) if outer == inner => (amount, Some(inner)),
+            _ => (Cow::Borrowed(expr), None),
         },
         other => (Cow::Borrowed(other), None),
     }

@@ -65,7 +65,9 @@ impl<'a> Reals<'a> {
                 };
                 let low = end(judge, low, *open == Bracket::Square)?;
                 let high = end(judge, high, *close == Bracket::Square)?;
-                Pieces::piece(judge, low, high).map(bare)
+                // (3, 1) is a point, not an interval without numbers.
+                let piece = Pieces::piece(judge, low, high)?;
+                (!piece.0.is_empty()).then(|| bare(piece))
             }
             Expr::Set(items) => {
                 let mut all = Pieces(Vec::new());

@@ -370,6 +370,10 @@ fn turned(relation: Relation) -> Relation {
 
 /// a : b as a : b, or as a fraction.
 fn ratio(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
+    // 2:15 is half of 4:30, and no other way to write that time.
+    if judge.asks.time {
+        return (right == given).then_some(Rule::Ratio);
+    }
     let quotient = |a: &Expr, b: &Expr| Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()));
     let equal = match (right, given) {
         (Expr::Ratio(a), Expr::Ratio(b)) => {

@@ -215,7 +215,7 @@ fn push_word(words: &mut String, word: &str) {
     if !words.is_empty() {
         words.push(' ');
     }
-    words.push_str(word.trim());
+    words.push_str(&word.trim().replace('~', " "));
 }
 
 /// A value before the sign of degrees or of hundredths that stands behind its fraction: 22½°.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use num_bigint::BigInt;
 use num_integer::Integer as _;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
@@ -114,6 +115,15 @@ impl Counter<'_> {
         for times in monomial.surds.values() {
             self.steps.add(Step::Factors, more(*times));
         }
+        // 2·2ⁿ is 2ⁿ⁺¹, 2ⁿ·3ⁿ is 6ⁿ.
+        let shares = |base: &BigInt| {
+            monomial.number.as_ref().is_some_and(|number| {
+                !number.numer().gcd(base).is_one() || !number.denom().gcd(base).is_one()
+            })
+        };
+        let shared = monomial.bases.iter().filter(|base| shares(base)).count();
+        self.steps
+            .add(Step::Factors, shared + more(monomial.bases.len()));
         // 33/√33, where the number above has what is under the root.
         if let Some(number) = &monomial.number {
             let cancels = monomial.atoms.iter().any(|(atom, (power, _))| match atom {
@@ -127,7 +137,9 @@ impl Counter<'_> {
             }
         }
         let (above, below) = monomial.logarithms;
-        self.steps.add(Step::Logarithms, above.max(below));
+        // 1/log₃ 2 is log₂ 3.
+        let alone = usize::from(above == 0 && below > 0);
+        self.steps.add(Step::Logarithms, above.max(below) + alone);
         let whole = |sum: &&Sum| sum.power.is_integer();
         let size = |sum: &Sum| {
             sum.power
@@ -224,8 +236,11 @@ impl Counter<'_> {
                 {
                     let mut more = constants.to_vec();
                     for one in constant {
-                        if rational(one, self.meter).is_some() {
+                        if let Some(number) = rational(one, self.meter) {
                             times += 1;
+                            if number.is_one() {
+                                self.add(Step::Numbers);
+                            }
                         } else {
                             more.push(one);
                         }

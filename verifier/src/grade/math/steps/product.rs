@@ -6,8 +6,9 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
+use super::super::distributed::holds_sum;
 use super::super::exact::{bounded, rational};
-use super::super::finished::{is_literal, is_ten};
+use super::super::finished::{is_literal, is_signed, is_ten, is_whole_quotient};
 use super::super::meter::{Meter, arithmetic};
 use super::super::syntax::{Constant, Expr, Function};
 use super::Step;
@@ -17,6 +18,9 @@ use super::count::{Counter, NODE, Term};
 const MAX_FACTOR: u32 = 1 << 12;
 /// Larger ones, in bits, are not.
 const MAX_RADICAND: u64 = 512;
+
+/// What `exp` is a power of.
+static E: Expr = Expr::Constant(Constant::E);
 
 /// What a factor is a power of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +55,8 @@ pub(super) struct Monomial<'a> {
     pub sums: Vec<Sum>,
     /// Roots of numbers, by their index.
     pub surds: BTreeMap<u32, usize>,
+    /// Whole numbers that a variable is the exponent of.
+    pub bases: Vec<BigInt>,
     /// Logarithms that multiply, and that divide.
     pub logarithms: (usize, usize),
     pub inner: Vec<&'a Expr>,
@@ -107,13 +113,24 @@ impl Counter<'_> {
             Expr::Quotient(above, below) if is_literal(above) && is_literal(below) => {
                 self.number(expr, power, product);
             }
-            Expr::Negative(inner) => self.factor(inner, power, product),
+            Expr::Negative(inner) => {
+                if is_signed(inner) {
+                    self.add(Step::Numbers);
+                }
+                self.factor(inner, power, product);
+            }
             Expr::Product(factors) => {
+                if factors.iter().filter(|one| is_signed(one)).count() > 1 {
+                    self.add(Step::Numbers);
+                }
                 for factor in factors {
                     self.factor(factor, power, product);
                 }
             }
             Expr::Quotient(above, below) => {
+                if is_signed(above) && is_signed(below) {
+                    self.add(Step::Numbers);
+                }
                 // 1/x has no number before it.
                 if !is_one(above) {
                     self.factor(above, power, product);
@@ -130,7 +147,12 @@ impl Counter<'_> {
                 Some(index) if index.is_integer() && index > BigRational::one() => {
                     self.root(inner, &index, power, product);
                 }
-                _ => self.opaque(expr, power, product),
+                // The first root, and that of index ½, are powers.
+                Some(_) => {
+                    self.add(Step::Roots);
+                    self.opaque(expr, power, product);
+                }
+                None => self.opaque(expr, power, product),
             },
             Expr::Symbol(name) => product.atom(Atom::Name(name.clone()), power.clone()),
             Expr::Constant(constant) => product.atom(Atom::Constant(*constant), power.clone()),
@@ -142,16 +164,26 @@ impl Counter<'_> {
                 });
                 product.inner.push(expr);
             }
+            Expr::Call(Function::Exp, arguments) if arguments.len() == 1 => {
+                self.exponential(expr, &E, &arguments[0], power, product);
+                if rational(&arguments[0], self.meter)
+                    .is_some_and(|value| value.is_zero() || value.is_one())
+                {
+                    self.add(Step::Functions);
+                }
+            }
             Expr::Call(function, arguments) => {
-                let constant = !arguments.iter().any(has_variable);
                 match function {
                     // ln 3/ln 2 is one logarithm.
                     Function::Ln | Function::Log if power.is_positive() => {
                         product.logarithms.0 += 1;
                     }
                     Function::Ln | Function::Log => product.logarithms.1 += 1,
-                    Function::Exp if constant => {}
                     _ => self.add(Step::Functions),
+                }
+                // cos(−x) is cos x.
+                if arguments.iter().any(is_signed) {
+                    self.add(Step::Functions);
                 }
                 if matches!(function, Function::Ln)
                     && matches!(arguments.as_slice(), [Expr::Power(base, _)] if is_e(base))
@@ -159,6 +191,10 @@ impl Counter<'_> {
                 {
                     self.add(Step::Functions);
                 }
+                self.opaque(expr, power, product);
+            }
+            Expr::Percent(_) | Expr::Degrees(_) => {
+                self.add(Step::Numbers);
                 self.opaque(expr, power, product);
             }
             _ => self.opaque(expr, power, product),
@@ -209,7 +245,7 @@ impl Counter<'_> {
             let value = rational(base, self.meter);
             return match value {
                 Some(value) if !both.is_integer() => self.surd(&value, &both, product),
-                Some(_) if is_ten(base) => {
+                Some(_) if is_ten(base) && !exponent.is_zero() && !exponent.is_one() => {
                     if power.is_positive() {
                         product.above += 1;
                     } else {
@@ -250,6 +286,16 @@ impl Counter<'_> {
         if matches!(base, Expr::Sum(_)) && !has_variable(expr) {
             self.add(Step::Brackets);
         }
+        if let Expr::Number(number) = base {
+            product.bases.push(number.to_integer());
+        }
+        // (√2)^{2n} is 2ⁿ, and 4^{n/2} as well.
+        let halved = matches!(exponent, Expr::Quotient(_, index)
+            if rational(index, self.meter)
+                .is_some_and(|index| is_perfect(base, &index.to_integer())));
+        if halved || matches!(base, Expr::Root(..)) && is_multiple(exponent, &BigInt::from(2)) {
+            self.add(Step::Roots);
+        }
         // eˣ·eʸ: the base is there twice.
         let key = Atom::Text(format!("{:?}^", self.text(base)));
         if product.atoms.contains_key(&key) {
@@ -273,7 +319,9 @@ impl Counter<'_> {
             self.add(Step::Factors);
         }
         if let Some(value) = rational(inner, self.meter) {
-            if !is_number(inner) {
+            // What stands under a root is to be worked out, too.
+            if !is_number(inner) || is_whole_quotient(inner, self.meter) {
+                self.add(Step::Numbers);
                 self.visit(inner);
             }
             return self.surd(&value, &both, product);
@@ -288,8 +336,15 @@ impl Counter<'_> {
                     matches!(part, Expr::Power(_, exponent)
                         if rational(exponent, self.meter).is_some_and(|exponent| exponent.abs() >= *index))
                 };
-                let powers = holds_power(inner) || inner.parts().into_iter().any(holds_power);
-                if powers {
+                let index = index.to_integer();
+                let powers = holds_power(inner)
+                    || inner.parts().into_iter().any(holds_power)
+                    || comes_out(inner, &index)
+                    || inner
+                        .parts()
+                        .into_iter()
+                        .any(|part| comes_out(part, &index));
+                if powers || holds_sum(inner) {
                     self.add(Step::Roots);
                 }
                 self.factor(inner, &both, product);
@@ -297,6 +352,10 @@ impl Counter<'_> {
             _ => {
                 if !has_variable(inner) && holds_root(inner) {
                     self.add(Step::Nested);
+                }
+                // √(x⁴ + 2x² + 1) is x² + 1, and √(3 + 4i) is 2 + i.
+                if holds_sum(inner) {
+                    self.add(Step::Roots);
                 }
                 product.atom(self.text(inner), both);
                 product.inner.push(inner);
@@ -333,7 +392,12 @@ impl Counter<'_> {
             self.add(Step::Numbers);
             return;
         }
-        if extracted || also {
+        // The fourth root of 25 is √5.
+        let lower = |divisor: u32| {
+            let is_power = |number: &BigInt| number.nth_root(divisor).pow(divisor) == *number;
+            index.is_multiple_of(divisor) && is_power(&above) && is_power(&below)
+        };
+        if extracted || also || (2..index).any(lower) {
             self.add(Step::Roots);
         }
         *product.surds.entry(index).or_default() += 1;
@@ -379,6 +443,28 @@ impl Counter<'_> {
         }
         Some((left, found))
     }
+}
+
+/// Whether the root of this index of a power can be taken: of e^{2x}, of 9^n.
+fn comes_out(expr: &Expr, index: &BigInt) -> bool {
+    matches!(expr, Expr::Power(base, exponent) if is_multiple(exponent, index) || is_perfect(base, index))
+}
+
+/// 2x of 2.
+fn is_multiple(expr: &Expr, of: &BigInt) -> bool {
+    let divided = |factor: &Expr| matches!(factor, Expr::Number(number) if number.is_integer() && (number.to_integer() % of).is_zero());
+    matches!(expr, Expr::Product(factors) if factors.iter().any(divided))
+}
+
+/// Whether a whole number has a whole root of this index.
+fn is_perfect(expr: &Expr, index: &BigInt) -> bool {
+    let (Expr::Number(number), Some(index)) = (expr, index.to_u32().filter(|index| *index > 0))
+    else {
+        return false;
+    };
+    number.is_integer()
+        && number.numer().bits() <= MAX_RADICAND
+        && number.numer().nth_root(index).pow(index) == *number.numer()
 }
 
 /// A number as it is written: digits, perhaps with a sign, or a fraction of them.
