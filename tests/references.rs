@@ -90,7 +90,9 @@ fn solutions_are_run_ahead_once_and_a_run_that_was_killed_is_continued() {
         stderr.contains(&format!("tasks: {TASKS} of {TASKS} solutions")),
         "{stderr}"
     );
-    assert_eq!(files(folder), (TASKS + 1, 0));
+    let (values, locks) = files(folder);
+    // Killed between the two, a process leaves the lock of what it has just written.
+    assert!(values == TASKS + 1 && locks <= 1, "{values} {locks}");
     let (_, stdout, _) = said(&mut prepare(folder));
     assert!(
         stdout.starts_with(&format!("tasks: 0 of {TASKS} solutions run"))

@@ -211,7 +211,7 @@ fn what_is_left_in_place_of_a_compiled_module_is_no_way_out() {
     }
     for body in ["fill", "litter"] {
         let filled = lean(jail).compile("", body);
-        assert_eq!(filled, Err(LeanError::Output(256)), "{body}");
+        assert_eq!(filled, Err(LeanError::Output(64)), "{body}");
     }
 }
 

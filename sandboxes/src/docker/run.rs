@@ -16,6 +16,9 @@ use crate::{End, Identity, Limits, Program, Run, Sandbox, SandboxError};
 /// Bytes of memory below which the interpreter cannot work.
 const LEAST_MEMORY: u64 = 64 << 20;
 
+/// Tries to get containers that stand until a program is in them.
+const TRIES: usize = 5;
+
 impl Sandbox for DockerSandbox {
     fn identity(&self) -> &Identity {
         &self.identity
@@ -58,14 +61,37 @@ fn check(limits: &Limits) -> Result<(), SandboxError> {
     Ok(())
 }
 
+/// Guests with their limits set. Where one was lost before that, nothing has run in it, and others take their place.
+async fn prepared<const N: usize>(
+    pool: &Pool,
+    limits: &Limits,
+) -> Result<[Guest; N], SandboxError> {
+    let mut left = TRIES;
+    loop {
+        let mut guests = pool.take().await?;
+        let mut failed = None;
+        for guest in &mut guests {
+            if let Err(error) = prepare(guest, limits).await {
+                failed = Some(error);
+                break;
+            }
+        }
+        left -= 1;
+        match failed {
+            None => return Ok(guests),
+            Some(SandboxError::Transient(_)) if left > 0 => {}
+            Some(error) => return Err(error),
+        }
+    }
+}
+
 /// The calls of a program, in one container.
 async fn calls(
     pool: Arc<Pool>,
     mut candidate: Candidate,
     limits: Limits,
 ) -> Result<Run, SandboxError> {
-    let [mut guest] = pool.take().await?;
-    prepare(&mut guest, &limits).await?;
+    let [mut guest] = prepared(&pool, &limits).await?;
     let started = Instant::now();
     let meters = [guest.meter()];
     let outcome = tokio::select! {
@@ -84,9 +110,7 @@ async fn judged(
     mut judge: Judge,
     limits: Limits,
 ) -> Result<Run, SandboxError> {
-    let [mut program, mut tests] = pool.take().await?;
-    prepare(&mut program, &limits).await?;
-    prepare(&mut tests, &limits).await?;
+    let [mut program, mut tests] = prepared(&pool, &limits).await?;
     let started = Instant::now();
     let meters = [program.meter(), tests.meter()];
     let mut loaded = None;

@@ -20,7 +20,7 @@ pub(super) const MODULE: &str = "Proof";
 pub(super) const EXTENSIONS: [&str; 3] = ["olean", "olean.server", "olean.private"];
 
 /// MiB that a process may write into its folder.
-pub(super) const MAX_WRITTEN_MIB: u64 = 256;
+pub(super) const MAX_WRITTEN_MIB: u64 = 64;
 
 /// Starts Lean anew for each file.
 #[derive(Debug)]

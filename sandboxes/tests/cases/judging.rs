@@ -283,4 +283,15 @@ pub(crate) fn a_task_whose_own_code_does_not_work_is_no_fault_of_the_program(
         matches!(&opaque.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
         "its own results may well be unsendable: {opaque:?}"
     );
+    // What a test makes of its results may be, too.
+    for (program, test) in [
+        ("def f(x): return 0xD800", "f(chr(f(1)))"),
+        ("def f(x): return 'lambda: 0'", "f(eval(f(1)))"),
+    ] {
+        let made = judge(sandbox, program, "", &[test]);
+        assert!(
+            matches!(&made.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
+            "{test}: {made:?}"
+        );
+    }
 }
