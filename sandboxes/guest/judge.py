@@ -51,20 +51,14 @@ def stub(*arguments, **keywords):
         limits.leave()
 
 
-# Not those that end an iteration: raised inside `map` or `zip`, they would end a test's loop before its first assertion. As from a generator, they
-# arrive as a `RuntimeError`.
-EXCEPTIONS = {
-    kind.__name__: kind
-    for kind in __builtins__.values()
-    if isinstance(kind, type)
-    and issubclass(kind, Exception)
-    and not issubclass(kind, (StopIteration, StopAsyncIteration, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError, BaseExceptionGroup))
-}
-
-
 def exception(kind, message):
-    """What the program raised, as far as there is the like of it here."""
-    return EXCEPTIONS.get(kind, RuntimeError)(message if kind in EXCEPTIONS else f"{kind}: {message}")
+    """What the program raised, as far as there is the like of it here; anything else is a `RuntimeError`, as what ends an iteration is in a generator."""
+    name, _, base = kind.partition("(")
+    base = EXCEPTIONS.get(base.rstrip(")") or name)
+    if base is None or not name.isidentifier():
+        return RuntimeError(f"{kind}: {message}")
+    made = base if name == base.__name__ else type(name, (base,), {})
+    return made(message)
 
 
 def update(old, new):

@@ -1,9 +1,9 @@
 //! Whether two answers are the same, and by which rule.
 
 use super::Policy;
-use super::asks::Asks;
+use super::asks::{Asks, behind_asked};
 use super::finished::left_undone;
-use super::label::same_choice;
+use super::label::{behind_label, same_choice};
 use super::lex::tokens;
 use super::meter::Meter;
 use super::nouns::are_used;
@@ -207,6 +207,14 @@ pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> C
     }
     if same_choice(right, given) {
         return Comparison::Same(Rule::Words);
+    }
+    // The letter of a choice, or what is asked for, before a value says no more than the value.
+    let behind = |text| behind_label(text, question).or_else(|| behind_asked(text, question));
+    if let Some(value) = behind(given) {
+        return compare_read(answer, &Answer::read(value), policy);
+    }
+    if let Some(value) = behind(right) {
+        return compare_read(&Answer::read(value).asked_by(question), other, policy);
     }
     // A number with a word that is not known to be a noun may be any number.
     if [answer, other]

@@ -49,7 +49,7 @@ pub(super) fn left_undone(
     match rule {
         Rule::Base | Rule::Text => return None,
         // Letters that make words are no product.
-        Rule::Words if words::letters(given).is_some() => return None,
+        Rule::Words if words::word(given).is_some() => return None,
         Rule::Set if is_apart(right, given, judge) => return Some(APART),
         Rule::Relation if has_value_of_other_form(right, given, judge) => return Some(FORM),
         Rule::Relation if has_side_reduced_less(right, given) => return Some(REDUCED_LESS),
@@ -239,14 +239,17 @@ fn ends(expr: &Expr) -> usize {
     }
 }
 
-/// Whether intervals are left to be intersected. Inequalities that hold together may stay.
+/// Whether intervals are left to be intersected, or to be taken away. Inequalities that hold together may stay, and ℝ without single numbers.
 fn has_intersection(expr: &Expr) -> bool {
     let interval = |part: &Expr| matches!(part, Expr::Tuple(..));
     match expr {
         Expr::Combine(a, operator, b) => {
-            *operator == SetOperator::Intersection && (interval(a) || interval(b))
-                || has_intersection(a)
-                || has_intersection(b)
+            let left = match operator {
+                SetOperator::Intersection => interval(a) || interval(b),
+                SetOperator::Difference => interval(b),
+                SetOperator::Union => false,
+            };
+            left || has_intersection(a) || has_intersection(b)
         }
         _ => false,
     }
@@ -263,13 +266,17 @@ pub(super) fn bare(expr: &Expr) -> &Expr {
         | Expr::Money(_, inner)
         | Expr::Degrees(inner)
         | Expr::Percent(inner) => bare(inner),
-        // 27 + 45 = 72 says 72 in the end.
+        // 27 + 45 = 72 ≈ 70 says 72 in the end.
         Expr::Relation(parts, relations)
             if relations
                 .iter()
-                .all(|relation| *relation == Relation::Equal) =>
+                .all(|relation| matches!(relation, Relation::Equal | Relation::Near)) =>
         {
-            parts.last().map_or(expr, bare)
+            let exact = relations
+                .iter()
+                .take_while(|relation| **relation == Relation::Equal)
+                .count();
+            parts.get(exact).map_or(expr, bare)
         }
         other => other,
     }
@@ -397,8 +404,9 @@ fn is_unsolved(expr: &Expr) -> bool {
             let is_name = |part: &&Expr| matches!(part, Expr::Symbol(_) | Expr::Apply(..));
             let names = parts.iter().filter(is_name).count();
             let others = parts.iter().filter(|part| !is_name(part));
-            let inequality =
-                |relation: &Relation| !matches!(relation, Relation::Equal | Relation::In);
+            let inequality = |relation: &Relation| {
+                !matches!(relation, Relation::Equal | Relation::Near | Relation::In)
+            };
             relations.iter().any(inequality) && (names != 1 || others.into_iter().any(has_variable))
         }
         Expr::List(parts) | Expr::Set(parts) => parts.iter().any(is_unsolved),

@@ -10,6 +10,16 @@ const MAX_LENGTH: usize = 256;
 /// Words before a choice's letter.
 const KINDS: [&str; 3] = ["option", "choice", "answer"];
 
+/// What announces an answer.
+const ANNOUNCED: [&str; 6] = [
+    "the final answer is",
+    "the answer is",
+    "final answer",
+    "answer is",
+    "the answer",
+    "answer",
+];
+
 /// Words that leave open which choice is meant, or deny one, and commands that do.
 const HEDGES: [&str; 24] = [
     "or",
@@ -45,6 +55,42 @@ pub(super) fn same_choice(one: &str, other: &str) -> bool {
         letter.is_some() && letter == chosen(choice)
     };
     same(one, other) || same(other, one)
+}
+
+/// The value behind the letter of a choice in brackets, or behind words that announce it: 5 of `\textbf{(C)}\ 5`.
+///
+/// Without a command of text, `(C)` may be a factor, unless it is a choice of the question.
+pub(super) fn behind_label<'a>(text: &'a str, question: &str) -> Option<&'a str> {
+    if text.len() > MAX_LENGTH {
+        return None;
+    }
+    let inside = whole_text(text);
+    let text = inside.unwrap_or(text.trim());
+    let (label, value) = leading_text(text)
+        .or_else(|| announced(text))
+        .or_else(|| text.split_at_checked(CHOICE))?;
+    let chosen = matches!(label.as_bytes(), [b'(', b'A'..=b'E', b')'])
+        && (inside.is_some() || text.starts_with('\\') || question.contains(label));
+    let announces = announced(label).is_some_and(|(_, behind)| behind.is_empty());
+    let is_value =
+        || value.contains(char::is_alphanumeric) && behind_label(value, question).is_none();
+    ((chosen || announces) && is_value()).then_some(value)
+}
+
+/// Bytes of a choice's letter in brackets.
+const CHOICE: usize = 3;
+
+/// Words that announce the answer, and what stands behind them.
+fn announced(text: &str) -> Option<(&str, &str)> {
+    let begins = |words: &&&str| {
+        text.get(..words.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(words))
+    };
+    let words = ANNOUNCED.iter().find(begins)?;
+    let (label, behind) = text.split_at(words.len());
+    let value = behind.strip_prefix(':').unwrap_or(behind);
+    let apart = value.is_empty() || value.len() < behind.len() || value.starts_with(' ');
+    apart.then_some((label, value))
 }
 
 /// The letter that is all of an answer.

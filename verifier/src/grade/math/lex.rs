@@ -181,6 +181,11 @@ impl<'a> Lexer<'a> {
                     return;
                 }
             }
+            // 2{:}3 and {-}5 say what 2:3 and -5 do.
+            '{' if matches!(self.rest.as_bytes(), [b':' | b'-' | b'+' | b'=', b'}', ..]) => {
+                let operator = self.take(2);
+                Kind::Char(plain(operator.chars().next().unwrap_or(' ')))
+            }
             '{' => Kind::Open,
             '}' => Kind::Close,
             '%' => Kind::Percent,
@@ -329,9 +334,15 @@ impl<'a> Lexer<'a> {
 
     /// Text without a letter says the same outside of `\text`, and so does a single letter of mathematics that is no unit behind a number.
     fn text(&mut self, text: &'a str) {
-        // A tie is a space.
+        // A tie is a space, and so are these commands.
         let is_space = |c: char| c.is_whitespace() || c == '~';
-        let bare = text.trim_matches(is_space);
+        let mut bare = text.trim_matches(is_space);
+        for space in ["\\,", "\\;", "\\:", "\\ "] {
+            if let Some(behind) = text.trim().strip_prefix(space) {
+                bare = behind.trim_matches(is_space);
+                self.spaced = true;
+            }
+        }
         let mut chars = bare.chars();
         let single = match (chars.next(), chars.next()) {
             (Some(one), None) => one.is_ascii_alphabetic(),

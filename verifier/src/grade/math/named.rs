@@ -2,8 +2,13 @@
 
 use std::borrow::Cow;
 
+use num_traits::ToPrimitive as _;
+
 use super::syntax::{Bracket, Expr, Function, Relation};
-use super::value::Judge;
+use super::value::{Judge, Place};
+
+/// By how much of it a number differs from one that is near.
+const NEAR: f64 = 0.1;
 
 /// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
 pub(super) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
@@ -16,8 +21,14 @@ pub(super) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     let strips = match relation {
         Relation::Equal => is_name(left) && !matches!(other, Expr::Relation(..)),
         Relation::In => {
-            let name = matches!(left, Expr::Symbol(_))
-                || matches!(left, Expr::Apply(_, of) if matches!(of.as_slice(), [Expr::Symbol(_)]));
+            let letter = |part: &Expr| matches!(part, Expr::Symbol(_));
+            let name = match left {
+                Expr::Symbol(_) => true,
+                Expr::Apply(_, of) => matches!(of.as_slice(), [Expr::Symbol(_)]),
+                // (x, y) ∈ {(1, 2), (3, 4)}
+                Expr::Tuple(_, parts, _) => parts.iter().all(letter),
+                _ => false,
+            };
             name && holds_elements(value)
         }
         _ => false,
@@ -101,9 +112,24 @@ pub(super) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
     let Expr::Relation(parts, relations) = expr else {
         return kept;
     };
-    let equal = relations.iter().all(|one| *one == Relation::Equal);
-    let (true, [first, .., last]) = (equal, parts.as_slice()) else {
+    let is = |relation: Relation| move |one: &&Relation| **one == relation;
+    let exact = relations.iter().take_while(is(Relation::Equal)).count();
+    let near = relations[exact..]
+        .iter()
+        .take_while(is(Relation::Near))
+        .count();
+    if exact + near < relations.len() {
         return kept;
+    }
+    let (parts, others) = parts.split_at(exact + 1);
+    let (Some(last), true) = (parts.last(), exact + near > 0) else {
+        return kept;
+    };
+    if !others.iter().all(|other| is_near(judge, last, other)) {
+        return kept;
+    }
+    let [first, .., last] = parts else {
+        return Cow::Borrowed(last);
     };
     let says_last = |part: &Expr| judge.same(&value(part), &value(last)).is_some();
     let is_number = |part: &Expr| judge.place(&value(part)).is_some();
@@ -117,16 +143,45 @@ pub(super) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
         return if all { Cow::Borrowed(said) } else { kept };
     }
     let between = &parts[1..parts.len() - 1];
-    let named = !between.is_empty()
+    // y = x + y = x + 3 says nothing of y; y = mx + b = 2x + 3 puts in what m and b are.
+    let follows = |part: &Expr| {
+        if is_number(part) {
+            return says_last(part);
+        }
+        let names = names(part);
+        let of_last = self::names(last);
+        !names.contains(&first)
+            && (!names.iter().all(|name| of_last.contains(name)) || says_last(part))
+    };
+    let named = (!between.is_empty() || !others.is_empty())
         && is_name(first)
-        && between
-            .iter()
-            .all(|part| !is_number(part) || says_last(part));
+        && between.iter().all(follows);
     if named {
         let said = vec![first.clone(), last.clone()];
         return Cow::Owned(Expr::Relation(said, vec![Relation::Equal]));
     }
     kept
+}
+
+/// Whether a number is near another, as rounded ones are.
+fn is_near(judge: &Judge, exact: &Expr, rounded: &Expr) -> bool {
+    let size = |expr: &Expr| match judge.place(&value(expr))? {
+        Place::Exact(number) => number.to_f64(),
+        Place::Digits(number) => number.real(),
+        Place::Infinite(_) => None,
+    };
+    match (size(exact), size(rounded)) {
+        (Some(exact), Some(rounded)) => (exact - rounded).abs() <= NEAR * exact.abs(),
+        _ => false,
+    }
+}
+
+/// The names in an expression.
+fn names(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Symbol(_) | Expr::Apply(..) => vec![expr],
+        other => other.parts().into_iter().flat_map(names).collect(),
+    }
 }
 
 /// Without what it measures, and a ratio of two as a fraction.

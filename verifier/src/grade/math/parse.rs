@@ -21,6 +21,7 @@ mod measured;
 mod number;
 
 use super::lex::{Kind, Token, counted_text, tokens};
+use super::named::is_name;
 use super::syntax::{Expr, Relation, SetOperator, Side};
 use super::unit;
 use super::words;
@@ -225,8 +226,14 @@ impl<'a> Parser<'a> {
         let (mut parts, mut relations) = (vec![first], Vec::new());
         loop {
             if self.eat(Kind::Command("approx")) {
-                // What is only near to the answer says nothing more.
-                self.combined()?;
+                // x ≈ 5 says what x is; 22/7 ≈ 3.14 that the answer is near that.
+                let says = relations.is_empty() && is_name(&parts[0]);
+                relations.push(if says {
+                    Relation::Equal
+                } else {
+                    Relation::Near
+                });
+                parts.push(self.combined()?);
             } else if let Some(relation) = self.relation() {
                 relations.push(relation);
                 let side = self.combined()?;

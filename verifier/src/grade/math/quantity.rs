@@ -48,7 +48,6 @@ pub(super) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
             }
             same(&scaled(&right, &size), &scaled(&given, &other_size)).map(|_| Rule::Unit)
         }
-        (Some(a), Some(b)) if apart(&a, &b) => None,
         // The right answer decides what a bare number counts: of percent and degrees the same. Half a percent is neither a half, nor is a half of 50%.
         (Some(Measure::Percent), None) => same(&right, &given),
         (None, Some(Measure::Percent)) => {
@@ -56,6 +55,26 @@ pub(super) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
                 return same(&right, &given);
             }
             same(&right, &scaled(&given, &hundredth)).map(|_| Rule::Unit)
+        }
+        (Some(Measure::Degrees), Some(Measure::Radians)) => {
+            same(&degrees(&right), &given).map(|_| Rule::Unit)
+        }
+        (Some(Measure::Radians), Some(Measure::Degrees)) => {
+            same(&right, &degrees(&given)).map(|_| Rule::Unit)
+        }
+        (Some(a), Some(b)) if apart(&a, &b) => None,
+        (None, Some(Measure::Radians))
+            if judge.asks.degrees == Asked::Yes && !in_radians(&right) =>
+        {
+            same(&degrees(&right), &given).map(|_| Rule::Unit)
+        }
+        (None, Some(Measure::Unit(size, dimension))) => {
+            match judge.asks.other_unit(&size, dimension) {
+                Some(asked) => {
+                    same(&scaled(&right, asked), &scaled(&given, &size)).map(|_| Rule::Unit)
+                }
+                None => same(&right, &given),
+            }
         }
         (Some(Measure::Degrees), None) => {
             if in_radians(&given) {
@@ -149,6 +168,7 @@ fn apart(one: &Measure, other: &Measure) -> bool {
         Measure::Percent => 2,
         Measure::Words => 3,
         Measure::Generic(_) | Measure::Scale(_) | Measure::Noon(_) => 4,
+        Measure::Radians => 5,
     };
     match (one, other) {
         (Measure::Generic(a), Measure::Generic(b)) => return a != b,

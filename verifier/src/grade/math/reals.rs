@@ -237,7 +237,7 @@ impl Pieces {
     /// The numbers that are less than `bound`, or whatever the relation says; no set is said by [`Relation::In`].
     fn satisfying(judge: &Judge, relation: Relation, bound: &Expr) -> Option<Self> {
         match relation {
-            Relation::In => None,
+            Relation::In | Relation::Near => None,
             Relation::Unequal => Self::point(judge, bound)?.complement(judge),
             Relation::Equal => Self::point(judge, bound),
             Relation::Less | Relation::LessOrEqual => {
@@ -389,6 +389,6 @@ fn reversed(relation: Relation) -> Option<Relation> {
         Relation::Greater => Relation::Less,
         Relation::GreaterOrEqual => Relation::LessOrEqual,
         Relation::Equal | Relation::Unequal => relation,
-        Relation::In => return None,
+        Relation::In | Relation::Near => return None,
     })
 }

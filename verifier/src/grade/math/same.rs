@@ -335,7 +335,8 @@ fn relation(
     )?;
     let agree = match (relation, other) {
         (Relation::Equal, Relation::Equal) | (Relation::Unequal, Relation::Unequal) => true,
-        (Relation::Equal | Relation::Unequal | Relation::In, _) | (_, Relation::In) => false,
+        (Relation::Equal | Relation::Near | Relation::Unequal | Relation::In, _)
+        | (_, Relation::Near | Relation::In) => false,
         (a, b) if sign > 0.0 => a == b,
         (a, b) => *a == turned(*b),
     };

@@ -92,6 +92,8 @@ pub(super) enum SetOperator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
     Equal,
+    /// ≈
+    Near,
     Unequal,
     Less,
     LessOrEqual,

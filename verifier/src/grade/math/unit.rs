@@ -11,6 +11,8 @@ pub(super) enum Measure {
     Unit(BigRational, Dimension),
     /// An angle in degrees.
     Degrees,
+    /// An angle in radians.
+    Radians,
     /// Hundredths.
     Percent,
     /// A number in words: million, dozen.
@@ -66,6 +68,8 @@ pub(super) fn is_written_bare(word: &str) -> bool {
             || matches!(
                 word,
                 "degrees"
+                    | "radian"
+                    | "radians"
                     | "percent"
                     | "percents"
                     | "percentage"
@@ -115,6 +119,7 @@ pub(super) fn measure(words: &str) -> Measure {
         "am" | "midnight" => return Measure::Noon(false),
         "pm" | "noon" => return Measure::Noon(true),
         "degrees" | "degree" | "deg" | "°" => return Measure::Degrees,
+        "rad" | "radian" | "radians" => return Measure::Radians,
         "in" => return known("inch").unwrap_or(Measure::Words),
         "percent" | "percents" | "percentage" | "pct" | "%" => return Measure::Percent,
         "hundred" => return scale(100),

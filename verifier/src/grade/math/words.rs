@@ -109,8 +109,13 @@ pub(super) fn said(expr: &Expr) -> Option<Said> {
             _ => None,
         },
         Expr::Number(_) => None,
-        _ => letters(expr).map(|letters| read(&letters)),
+        _ => word(expr).map(|letters| read(&letters)),
     }
+}
+
+/// The letters of a name or of a product of names, one at least: 2·2 is no word.
+pub(super) fn word(expr: &Expr) -> Option<String> {
+    letters(expr).filter(|letters| letters.contains(char::is_alphabetic))
 }
 
 /// Of a number that is whole and small.

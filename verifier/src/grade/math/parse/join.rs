@@ -60,7 +60,7 @@ pub(super) fn joined(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
     let relation = |item: &Expr| matches!(item, Expr::Relation(..));
     let inequality = |item: &Expr| {
         matches!(item, Expr::Relation(_, relations)
-            if relations.iter().any(|relation| *relation != Relation::Equal))
+            if relations.iter().any(|relation| !matches!(relation, Relation::Equal | Relation::Near)))
     };
     let has = |join| joins.contains(&join);
     let sets = items.iter().all(relation) && items.iter().any(inequality);

@@ -30,7 +30,7 @@ const KINDS: [&str; 13] = [
 ];
 
 /// Words that make a name that of another value: twice the number = 12.
-const NO_NAMES: [&str; 16] = [
+const NO_NAMES: [&str; 24] = [
     "not",
     "no",
     "half",
@@ -47,6 +47,14 @@ const NO_NAMES: [&str; 16] = [
     "inverse",
     "squared",
     "cubed",
+    "plus",
+    "times",
+    "divided",
+    "multiplied",
+    "more",
+    "less",
+    "fewer",
+    "than",
 ];
 
 /// An answer in plain words that is a number, a day, all numbers or none.
@@ -297,7 +305,7 @@ impl Parser<'_> {
         let named = parts.iter().filter(|part| **part == name).count() == 1;
         let between = relations
             .iter()
-            .all(|relation| !matches!(relation, Relation::Equal | Relation::In));
+            .all(|relation| !matches!(relation, Relation::Equal | Relation::Near | Relation::In));
         (named && between && self.eat(Kind::SetClose)).then_some(Expr::Relation(parts, relations))
     }
 }

@@ -13,7 +13,14 @@ use crate::grade::math::words as spelled;
 impl Parser<'_> {
     /// A term with the unit or the words behind it; `None` where they may say more than what is counted.
     pub(super) fn measured(&mut self, term: Expr) -> Option<Expr> {
-        let words = self.words_behind();
+        let mut words = self.words_behind();
+        // 52\text{ base }8
+        if words.ends_with("base")
+            && let Some(Kind::Digits(digits)) = self.peek()
+        {
+            self.at += 1;
+            push_word(&mut words, digits);
+        }
         if words.is_empty() {
             return Some(term);
         }

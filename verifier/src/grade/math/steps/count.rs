@@ -175,6 +175,9 @@ impl Counter<'_> {
             .map(size)
             .fold(0, usize::saturating_add);
         self.steps.add(Step::Brackets, more(numbers).min(1));
+        for sum in &monomial.sums {
+            self.shared(monomial, sum);
+        }
         if in_sum {
             let brackets = monomial
                 .sums
@@ -186,6 +189,33 @@ impl Counter<'_> {
         let denominators = monomial.sums.iter().any(|sum| sum.power.is_negative());
         self.steps
             .add(Step::Denominators, usize::from(denominators));
+    }
+
+    /// What a sum shares with the factors beside it: √2(√2 + √3) is 2 + √6, (π² + π)/π is π + 1.
+    fn shared(&mut self, monomial: &Monomial<'_>, sum: &Sum) {
+        if sum.power != BigRational::one() {
+            return;
+        }
+        let roots = |atom: &Atom| match atom {
+            Atom::Surd(index, radicand) => Some((*index, radicand.clone())),
+            _ => None,
+        };
+        for (atom, (power, _)) in &monomial.atoms {
+            if let Some((index, radicand)) = roots(atom) {
+                let shares = |other: &Atom| {
+                    roots(other)
+                        .is_some_and(|(of, other)| of == index && !radicand.gcd(&other).is_one())
+                };
+                if !sum.variable && sum.terms.iter().flatten().any(shares) {
+                    self.add(Step::Brackets);
+                }
+            } else if power.is_negative()
+                && !sum.terms.is_empty()
+                && sum.terms.iter().all(|term| term.contains(atom))
+            {
+                self.add(Step::Factors);
+            }
+        }
     }
 
     /// The terms of a sum, each with the constants that multiply all of it.

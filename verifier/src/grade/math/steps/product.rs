@@ -1,6 +1,6 @@
 //! Products, taken apart into numbers, powers of atoms, and sums.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -11,8 +11,8 @@ use super::super::exact::{bounded, rational};
 use super::super::finished::{is_literal, is_signed, is_ten, is_whole_quotient};
 use super::super::meter::{Meter, arithmetic};
 use super::super::syntax::{Constant, Expr, Function};
-use super::Step;
 use super::count::{Counter, NODE, Term};
+use super::{Step, Steps};
 
 /// Radicands are searched for powers of numbers up to here.
 const MAX_FACTOR: u32 = 1 << 12;
@@ -40,6 +40,8 @@ pub(super) struct Sum {
     pub complex: bool,
     /// Whether it has a variable.
     pub variable: bool,
+    /// What each of its terms is a product of, powers of which are above 0.
+    pub terms: Vec<BTreeSet<Atom>>,
 }
 
 /// A product, taken apart.
@@ -159,8 +161,9 @@ impl Counter<'_> {
             Expr::Sum(_) if whole => {
                 product.sums.push(Sum {
                     power: power.clone(),
-                    complex: !has_variable(expr) && holds_i(expr),
+                    complex: is_complex(expr),
                     variable: has_variable(expr),
+                    terms: self.atoms_of(expr),
                 });
                 product.inner.push(expr);
             }
@@ -199,6 +202,23 @@ impl Counter<'_> {
             }
             _ => self.opaque(expr, power, product),
         }
+    }
+
+    /// The atoms of each term of a sum, none of whose steps count.
+    fn atoms_of(&self, sum: &Expr) -> Vec<BTreeSet<Atom>> {
+        let mut counter = Counter {
+            steps: Steps::default(),
+            meter: self.meter,
+        };
+        let terms = counter.spread(sum);
+        let atoms = |term: &Term<'_>| {
+            let atoms = counter.monomial(term).atoms.into_iter();
+            atoms
+                .filter(|(_, (power, _))| power.is_positive())
+                .map(|(atom, _)| atom)
+                .collect()
+        };
+        terms.iter().map(atoms).collect()
     }
 
     /// Something of which only the parts are looked into.
@@ -262,8 +282,12 @@ impl Counter<'_> {
         if exponent.is_zero() || exponent.is_one() {
             self.add(Step::Numbers);
         }
-        if matches!(base, Expr::Constant(Constant::I)) {
+        if matches!(base, Expr::Constant(Constant::I)) || !both.is_integer() && is_complex(base) {
             self.add(Step::Complex);
+        }
+        // (x³)^{1/3} is x.
+        if !exponent.is_integer() && matches!(base, Expr::Power(..)) {
+            self.add(Step::Factors);
         }
         self.factor(base, &both, product);
     }
@@ -302,7 +326,19 @@ impl Counter<'_> {
             self.add(Step::Factors);
         }
         product.atom(key, BigRational::zero());
-        product.atom(self.text(expr), power.clone());
+        // 2ⁿ⁺¹ is twice 2ⁿ.
+        let key = match (base, exponent) {
+            (Expr::Number(_), Expr::Sum(terms)) => {
+                let (_, rest): (Vec<&Expr>, Vec<&Expr>) =
+                    terms.iter().partition(|term| is_number(term));
+                match rest.as_slice() {
+                    [one] => Expr::Power(Box::new(base.clone()), Box::new((*one).clone())),
+                    _ => expr.clone(),
+                }
+            }
+            _ => expr.clone(),
+        };
+        product.atom(self.text(&key), power.clone());
         product.inner.push(base);
         product.inner.push(exponent);
     }
@@ -325,6 +361,10 @@ impl Counter<'_> {
                 self.visit(inner);
             }
             return self.surd(&value, &both, product);
+        }
+        // √(2i) is 1 + i.
+        if is_complex(inner) {
+            self.add(Step::Complex);
         }
         match inner {
             Expr::Product(_)
@@ -350,7 +390,7 @@ impl Counter<'_> {
                 self.factor(inner, &both, product);
             }
             _ => {
-                if !has_variable(inner) && holds_root(inner) {
+                if matches!(inner, Expr::Root(..)) || !has_variable(inner) && holds_root(inner) {
                     self.add(Step::Nested);
                 }
                 // √(x⁴ + 2x² + 1) is x² + 1, and √(3 + 4i) is 2 + i.
@@ -491,6 +531,11 @@ fn holds(expr: &Expr, found: &dyn Fn(&Expr) -> bool) -> bool {
 
 fn holds_i(expr: &Expr) -> bool {
     holds(expr, &|part| matches!(part, Expr::Constant(Constant::I)))
+}
+
+/// A number with i in it.
+fn is_complex(expr: &Expr) -> bool {
+    !has_variable(expr) && holds_i(expr)
 }
 
 fn holds_root(expr: &Expr) -> bool {
