@@ -2,7 +2,9 @@
 
 use super::lex::{leading_text, whole_text};
 use super::parse::{Commas, Letters, read};
+use super::phrase::behind;
 use super::syntax::Expr;
+use super::unit::{Measure, measure};
 
 /// Longer answers are no choices.
 const MAX_LENGTH: usize = 256;
@@ -71,10 +73,19 @@ pub(super) fn behind_label<'a>(text: &'a str, question: &str) -> Option<&'a str>
         .or_else(|| text.split_at_checked(CHOICE))?;
     let chosen = matches!(label.as_bytes(), [b'(', b'A'..=b'E', b')'])
         && (inside.is_some() || text.starts_with('\\') || question.contains(label));
-    let announces = announced(label).is_some_and(|(_, behind)| behind.is_empty());
+    let announces =
+        announced(label).is_some_and(|(_, behind)| behind.is_empty()) || names_value(label);
     let is_value =
         || value.contains(char::is_alphanumeric) && behind_label(value, question).is_none();
     ((chosen || announces) && is_value()).then_some(value)
+}
+
+/// Whether it says of what a value is: `Center:`.
+fn names_value(label: &str) -> bool {
+    label.strip_suffix(':').is_some_and(|name| {
+        measure(name) == Measure::Words
+            && behind(name).is_some_and(|behind| behind.unlisted.is_empty())
+    })
 }
 
 /// Bytes of a choice's letter in brackets.

@@ -48,7 +48,7 @@ pub(super) enum Kind<'a> {
 }
 
 /// Commands that only say how something looks.
-const DECORATION: [&str; 32] = [
+const DECORATION: [&str; 38] = [
     "left",
     "right",
     "middle",
@@ -80,6 +80,12 @@ const DECORATION: [&str; 32] = [
     "mathrel",
     "mathbin",
     "ensuremath",
+    "small",
+    "large",
+    "Large",
+    "LARGE",
+    "huge",
+    "Huge",
     "strut",
 ];
 

@@ -12,6 +12,15 @@ const NEAR: f64 = 0.1;
 
 /// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
 pub(super) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
+    // P(2, -3) is the point (2, -3).
+    if let Expr::Product(factors) = expr
+        && let [Expr::Symbol(name), point @ Expr::Tuple(..)] = factors.as_slice()
+        && name.len() == 1
+        && name.starts_with(|c: char| c.is_ascii_uppercase())
+        && matches!(other, Expr::Tuple(..))
+    {
+        return point;
+    }
     let Expr::Relation(parts, relations) = expr else {
         return expr;
     };

@@ -3,7 +3,7 @@
 use super::{Parser, product};
 use crate::grade::math::lex::Kind;
 use crate::grade::math::named::is_name;
-use crate::grade::math::syntax::{Bracket, Expr, Relation, SetOperator};
+use crate::grade::math::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 use crate::grade::math::words;
 
 /// Longer answers are no words for a number or a set.
@@ -77,6 +77,9 @@ pub(super) fn spelled(text: &str) -> Option<Expr> {
     ) {
         return Some(Expr::Symbol("Reals".into()));
     }
+    if bare.eq_ignore_ascii_case("infinity") {
+        return Some(Expr::Constant(Constant::Infinity));
+    }
     if matches!(
         bare.to_ascii_lowercase().as_str(),
         "no solution"
@@ -85,6 +88,9 @@ pub(super) fn spelled(text: &str) -> Option<Expr> {
             | "there are no solutions"
             | "empty set"
             | "the empty set"
+            | "no real solution"
+            | "no real solutions"
+            | "there are no real solutions"
     ) {
         return Some(Expr::Set(Vec::new()));
     }
@@ -205,7 +211,7 @@ impl Parser<'_> {
                 self.at += 1;
                 let name = text
                     .chars()
-                    .all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
+                    .all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | '(' | ')'));
                 let other = text
                     .split(|c: char| !c.is_alphabetic())
                     .any(|word| NO_NAMES.contains(&word.to_lowercase().as_str()));
@@ -215,6 +221,18 @@ impl Parser<'_> {
                 self.at += 1;
                 self.applied(letter)
             }
+            Kind::Command("Pr") => {
+                self.at += 1;
+                self.applied('P')
+            }
+            // \mathbb{P}(A)
+            Kind::Command("mathbb") => match self.peek_at(2).map(|token| token.kind) {
+                Some(Kind::Letter(letter)) => {
+                    self.at += 4;
+                    self.applied(letter)
+                }
+                _ => None,
+            },
             _ => None,
         };
         if left.is_none() || self.peek() != Some(Kind::Char('=')) {
