@@ -48,6 +48,8 @@ enum Command {
     Fetch(cmd::fetch::Args),
     Prepare(cmd::prepare::Args),
     Doctor(cmd::doctor::Args),
+    #[command(hide = true)]
+    Kernel(cmd::kernel::Args),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Fetch(args) => cmd::fetch::run(&args),
         Command::Prepare(args) => cmd::prepare::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
+        Command::Kernel(args) => cmd::kernel::run(args),
     };
     match done {
         Ok(code) => code,

@@ -1,10 +1,13 @@
 //! Lean 4: a file goes in, Lean's messages and a compiled module come out.
 //!
 //! [`Compiler`] starts a process for each file, in its jail, bounds what it may cost, and leaves none behind. What a file may hold is not judged here, nor is anything
-//! believed that comes out: the grader has the compiled module checked by a kernel that never ran the file.
+//! believed that comes out: the grader has the compiled module checked by a kernel that never ran the file. A [`Companion`] is the process that this kernel runs in.
 
+mod companion;
 mod compile;
+mod family;
 mod jail;
+mod limits;
 mod process;
 mod program;
 mod project;
@@ -12,8 +15,10 @@ mod replay;
 
 use serde::Deserialize;
 
+pub use companion::{Allowance, Companion, End, How, Place};
 pub use compile::Compiler;
 pub use jail::Jail;
+pub use limits::confine;
 pub use program::Program;
 pub use project::Project;
 pub use replay::Replay;

@@ -1,6 +1,5 @@
 //! A process with all that it starts: bounded in time, memory and output, and gone at the end.
 
-use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -8,8 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-
+use super::family::{self, family, pid};
 use super::{Jail, LeanError};
 
 /// Bytes of output that are read for one file.
@@ -147,7 +145,7 @@ impl Process {
 
     /// An error where it has grown beyond its bound, or has written too much.
     fn weigh(&self) -> Result<(), LeanError> {
-        if memory_mib(&family(self.child.id())) > self.memory_mib {
+        if family::memory_mib(&family(self.child.id())) > self.memory_mib {
             return Err(LeanError::Memory(self.memory_mib));
         }
         match &self.folder {
@@ -165,15 +163,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Those that left the group are found by their parents, as long as these live.
-        let family = family(self.child.id());
-        if let Some(pid) = pid(self.child.id()) {
-            // Any of them may be gone already.
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-        for member in family.into_iter().filter_map(|(member, _)| pid(member)) {
-            let _ = kill_process(member, Signal::KILL);
-        }
+        family::kill(self.child.id());
         if let Some(guard) = &mut self.guard {
             let _ = guard.wait();
         }
@@ -193,10 +183,6 @@ fn guard(leader: u32) -> Option<Child> {
         .stderr(Stdio::null())
         .spawn()
         .ok()
-}
-
-fn pid(id: u32) -> Option<Pid> {
-    i32::try_from(id).ok().and_then(Pid::from_raw)
 }
 
 fn read(
@@ -231,65 +217,4 @@ fn written_mib(folder: &Path) -> u64 {
         }
     }
     bytes >> 20
-}
-
-/// A process and all that descend from it or are in its group, with their resident pages, by `/proc`; none where the system does not say.
-fn family(root: u32) -> Vec<(u32, u64)> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    let (mut pages, mut found) = (HashMap::new(), HashSet::new());
-    for entry in entries.flatten() {
-        let Some(id) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
-            continue;
-        };
-        let Some(stat) = Stat::read(id) else { continue };
-        children.entry(stat.parent).or_default().push(id);
-        pages.insert(id, stat.pages);
-        if id == root || stat.group == root {
-            found.insert(id);
-        }
-    }
-    let mut open: Vec<u32> = found.iter().copied().collect();
-    while let Some(id) = open.pop() {
-        for child in children.get(&id).into_iter().flatten() {
-            if found.insert(*child) {
-                open.push(*child);
-            }
-        }
-    }
-    found
-        .into_iter()
-        .map(|id| (id, pages.get(&id).copied().unwrap_or(0)))
-        .collect()
-}
-
-fn memory_mib(family: &[(u32, u64)]) -> u64 {
-    let pages: u64 = family.iter().map(|(_, pages)| pages).sum();
-    (pages * rustix::param::page_size() as u64) >> 20
-}
-
-/// What `/proc/ID/stat` says of a process.
-struct Stat {
-    parent: u32,
-    group: u32,
-    pages: u64,
-}
-
-impl Stat {
-    fn read(id: u32) -> Option<Stat> {
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The name, in parentheses, may hold anything; state, parent and group follow it.
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        Some(Stat {
-            parent: fields.get(1)?.parse().ok()?,
-            group: fields.get(2)?.parse().ok()?,
-            pages: fields.get(21)?.parse().ok()?,
-        })
-    }
 }

@@ -55,13 +55,29 @@ pub enum Fault {
 }
 
 impl Question<'_> {
-    /// Whether the statement's module can be read, and declares the theorem.
+    /// Whether the statement's module can be read, declares the theorem, and defines as it should what that is about: all that a judgement looks at before the proof.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn check_asked(&self) -> Result<(), String> {
         let mut checker = Checker::new(self.library, self.budget);
-        self.read_asked(&mut checker).map(drop)
+        self.meant(&mut checker).map(drop)
+    }
+
+    /// The theorem, the declarations of the statement's module, and which of them the theorem is about; these are checked and added.
+    fn meant(
+        &self,
+        checker: &mut Checker<'_>,
+    ) -> Result<(Constant, Map<NameId, Rc<Constant>>, Vec<NameId>), String> {
+        let (asked, wanted) = self.read_asked(checker)?;
+        let asked = own(asked);
+        let mut meant = Adding::new(&asked);
+        let task = |error: Error| error.to_string();
+        for name in checker.store.constants_of(&[wanted.ty]).map_err(task)? {
+            meant.add(checker, name).map_err(task)?;
+        }
+        let added = meant.added;
+        Ok((wanted, asked, added))
     }
 
     fn read_asked(&self, checker: &mut Checker<'_>) -> Result<(Module, Constant), String> {
@@ -86,22 +102,10 @@ impl Question<'_> {
     /// [`Fault`].
     pub fn proved_by(&self, files: Vec<Vec<u8>>) -> Result<Option<Vec<String>>, Fault> {
         let mut checker = Checker::new(self.library, self.budget);
-        let (asked, wanted) = self.read_asked(&mut checker).map_err(Fault::Task)?;
-        let own = |module: Module| -> Map<NameId, Rc<Constant>> {
-            let constants = module.constants.into_iter();
-            constants
-                .map(|constant| (constant.name, Rc::new(constant)))
-                .collect()
-        };
-        let asked = own(asked);
         // What the statement's own words define is the statement's, whatever the proof says of it. It is checked before a byte of the proof is read.
-        let mut meant = Adding::new(&asked);
-        let task = |error: Error| Fault::Task(error.to_string());
-        for name in checker.store.constants_of(&[wanted.ty]).map_err(task)? {
-            meant.add(&mut checker, name).map_err(task)?;
-        }
+        let (wanted, asked, meant) = self.meant(&mut checker).map_err(Fault::Task)?;
         let proof = own(Module::read(&mut checker, files).map_err(Fault::Proof)?);
-        for name in meant.added {
+        for name in meant {
             if let (Some(one), Some(other)) = (asked.get(&name), proof.get(&name))
                 && one != other
             {
@@ -190,6 +194,14 @@ impl Question<'_> {
             None => Ok(Some(found)),
         }
     }
+}
+
+/// A module's declarations, by name.
+fn own(module: Module) -> Map<NameId, Rc<Constant>> {
+    let constants = module.constants.into_iter();
+    constants
+        .map(|constant| (constant.name, Rc::new(constant)))
+        .collect()
 }
 
 /// The terms of a declaration.

@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod exit;
 pub(crate) mod fetch;
+pub(crate) mod kernel;
 pub(crate) mod prepare;
 pub(crate) mod progress;
 pub(crate) mod score;
@@ -14,6 +15,7 @@ pub(crate) mod serve;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::Config;
 use verifier::grade::code::Extraction as CodeExtraction;
@@ -106,6 +108,9 @@ impl ConfigArgs {
             config.cache.dir = Some(dir.clone());
         }
         config.cache.disk &= !self.no_disk_cache;
+        // Proofs are checked by this program, in processes of their own.
+        let own = std::env::current_exe().context("the program's own file is not known")?;
+        config.lean.kernel = Some(own);
         Ok(config)
     }
 }

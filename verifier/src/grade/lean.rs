@@ -1,9 +1,10 @@
 //! Lean proofs: from a statement and a completion to a verdict.
 //!
 //! A proof is a program that runs while it is elaborated, so nothing is believed of the process that ran it. What a proof needs no part of is refused by its words
-//! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel reads what both were
-//! compiled to, and checks every declaration that the theorem rests on, the theorem's type, and its axioms. Lean's messages only explain ([`messages`]).
+//! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel, in a jail
+//! too ([`checker`]), reads what both were compiled to, and checks every declaration that the theorem rests on, the theorem's type, and its axioms. Lean's messages only explain ([`messages`]).
 
+mod checker;
 mod extract;
 mod messages;
 mod proof;
@@ -15,11 +16,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datasets::LeanTask;
-use kernel::{Axioms, Budget, Fault, Question};
+use kernel::Axioms;
 use sandboxes::lean::{Compiled, Lean, LeanError, Message, Replay, Said, Severity};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
+use self::checker::{Checker, Ended, Objection};
+pub use self::checker::{Kernels, serve as serve_kernel};
 use self::proof::{NoBody, Task};
 use self::scan::Refused;
 pub use self::settings::{AxiomsChoice, Backend, JailChoice, Settings};
@@ -31,6 +34,8 @@ pub const VERSION: &str = "lean-4";
 
 /// Why no proof can be judged where no Lean is configured.
 pub const NO_LEAN: &str = "there is no Lean here: build the project that sandboxes/lean/README.md describes (Lean 4 with Mathlib), and name its folder with `lean.project` in the verifier's configuration, or --set lean.project=DIR";
+
+const KERNEL_FAILED: &str = "the kernel failed on this proof; please report it with the proof";
 
 /// Messages that a `detail` shows.
 const MESSAGES: usize = 5;
@@ -44,15 +49,15 @@ pub struct LeanGrader {
     axioms: Axioms,
     /// Headers that may hold anything, since the operator has named them.
     headers: Vec<String>,
-    /// Where the compiled modules of what headers import are.
-    folders: Vec<PathBuf>,
+    checker: Checker,
     statements: Statements,
     /// What the verdicts depend on besides the task.
     pub identity: sandboxes::Identity,
 }
 
 impl LeanGrader {
-    /// A grader of these parts; without a checker of the operator's.
+    /// A grader of these parts, without a checker of the operator's. `folders` hold the compiled modules of what headers import. The kernel runs in this process, which
+    /// is for tests: [`LeanGrader::open`] makes one that it has a process of its own for.
     #[must_use]
     pub fn new(
         lean: Arc<dyn Lean>,
@@ -66,7 +71,7 @@ impl LeanGrader {
             replay: None,
             axioms,
             headers,
-            folders,
+            checker: Checker::here(folders),
             statements: Statements::default(),
             identity,
         }
@@ -104,7 +109,7 @@ impl LeanGrader {
                 return incorrect(&format!("the proof holds `{}`: {why}", excerpt(&word)));
             }
         };
-        let asked = match self.asked(header, &bodies.asked) {
+        let asked = match self.asked(header, &bodies) {
             Ok(asked) => asked,
             Err(grading) => return *grading,
         };
@@ -119,14 +124,30 @@ impl LeanGrader {
         }
     }
 
-    fn asked(&self, header: &str, statement: &str) -> Result<Asked, Box<Grading>> {
+    fn asked(
+        &self,
+        header: &str,
+        proof::Bodies {
+            theorem,
+            asked: statement,
+            ..
+        }: &proof::Bodies,
+    ) -> Result<Asked, Box<Grading>> {
+        let open = |asked: &Asked| {
+            self.checker.open(checker::Statement {
+                asked,
+                theorem,
+                axioms: self.axioms,
+            })
+        };
         let asked = self
             .statements
-            .asked(self.lean.as_ref(), &self.folders, header, statement);
+            .asked(self.lean.as_ref(), open, header, statement);
         asked.map_err(|why| {
             Box::new(match why {
                 NoStatement::Refused(reason) => bad_task(&reason),
                 NoStatement::NoAnswer(error) => no_answer(&error),
+                NoStatement::NoKernel(reason) => Grading::unavailable(&reason, true),
             })
         })
     }
@@ -151,10 +172,30 @@ impl LeanGrader {
             }
             return Grading::new(Verdict::Incorrect, detail);
         }
-        let axioms = match self.checked(asked, &bodies.theorem, compiled) {
-            Ok(axioms) => axioms,
-            Err(grading) => return *grading,
+        let statement = checker::Statement {
+            asked,
+            theorem: &bodies.theorem,
+            axioms: self.axioms,
         };
+        let (judged, once) = self.checker.judge(statement, &compiled.files);
+        let grading = match judged {
+            Ok(axioms) => self.accepted(axioms, header, bodies, compiled),
+            Err(objection) => objected(objection, compiled),
+        };
+        Grading {
+            deterministic: grading.deterministic && once,
+            ..grading
+        }
+    }
+
+    /// The verdict on a proof that the kernel accepts.
+    fn accepted(
+        &self,
+        axioms: Option<Vec<String>>,
+        header: &str,
+        bodies: &proof::Bodies,
+        compiled: &Compiled,
+    ) -> Grading {
         let mut detail = json!({ "assurance": "rechecked" });
         if let Some(axioms) = axioms {
             detail["axioms"] = json!(axioms);
@@ -177,54 +218,6 @@ impl LeanGrader {
             }
             Err(error) => self.ended(&error, header, &bodies.asked),
         }
-    }
-
-    /// What the kernel says of a compiled proof: the axioms that it rests on.
-    fn checked(
-        &self,
-        asked: &Asked,
-        theorem: &str,
-        compiled: &Compiled,
-    ) -> Result<Option<Vec<String>>, Box<Grading>> {
-        let question = Question {
-            library: &asked.library,
-            asked: &asked.files,
-            theorem,
-            axioms: self.axioms,
-            budget: Budget::default(),
-        };
-        // Judgements call each other as deep as terms are.
-        let judged = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new()
-                .name("lean-kernel".to_owned())
-                .stack_size(kernel::STACK_BYTES);
-            let judge = || question.proved_by(compiled.files.clone());
-            let spawned = thread.spawn_scoped(scope, judge).map_err(|error| {
-                let reason = format!("the system gives no thread to check a proof in: {error}");
-                Box::new(Grading::unavailable(&reason, true))
-            })?;
-            spawned.join().map_err(|_| {
-                let reason = "the kernel failed on this proof; please report it with the proof";
-                Box::new(incorrect(reason))
-            })
-        })?;
-        judged.map_err(|fault| {
-            Box::new(match fault {
-                Fault::Task(reason) => bad_task(&reason),
-                Fault::Proof(kernel::Error::Budget) => Grading::new(
-                    Verdict::Timeout,
-                    json!({ "reason": format!("to check it once more, {}", kernel::Error::Budget) }),
-                ),
-                Fault::Proof(error) => {
-                    let mut detail = json!({ "reason": excerpt(&error.to_string()), "assurance": "rechecked" });
-                    let messages = shown(&compiled.said);
-                    if !messages.is_empty() {
-                        detail["messages"] = json!(messages);
-                    }
-                    Grading::new(Verdict::Incorrect, detail)
-                }
-            })
-        })
     }
 
     /// What follows where Lean gave no answer to a proof, twice. That is the proof's doing where Lean still answers to its statement.
@@ -288,6 +281,50 @@ impl LeanGrader {
 
 fn incorrect(reason: &str) -> Grading {
     Grading::new(Verdict::Incorrect, json!({ "reason": reason }))
+}
+
+/// The verdict on a proof that the kernel does not accept, or does not get to the end of.
+fn objected(objection: Objection, compiled: &Compiled) -> Grading {
+    let over = |verdict, why: String| Grading {
+        deterministic: false,
+        ..Grading::new(
+            verdict,
+            json!({ "reason": format!("to check it once more, {why}") }),
+        )
+    };
+    match objection {
+        Objection::Task(reason) => bad_task(&reason),
+        Objection::Absent(reason) => Grading::unavailable(&reason, true),
+        Objection::Failed => incorrect(KERNEL_FAILED),
+        Objection::Ended(Ended::Crashed(why)) => {
+            tracing::warn!("{KERNEL_FAILED} ({why})");
+            Grading {
+                deterministic: false,
+                ..incorrect(KERNEL_FAILED)
+            }
+        }
+        Objection::Ended(Ended::Late(seconds)) => over(
+            Verdict::Timeout,
+            format!("the kernel took longer than {seconds} seconds"),
+        ),
+        Objection::Ended(Ended::Memory(mib)) => over(
+            Verdict::Memory,
+            format!("the kernel needed more than {mib} MiB of memory"),
+        ),
+        Objection::Proof(kernel::Error::Budget) => Grading::new(
+            Verdict::Timeout,
+            json!({ "reason": format!("to check it once more, {}", kernel::Error::Budget) }),
+        ),
+        Objection::Proof(error) => {
+            let mut detail =
+                json!({ "reason": excerpt(&error.to_string()), "assurance": "rechecked" });
+            let messages = shown(&compiled.said);
+            if !messages.is_empty() {
+                detail["messages"] = json!(messages);
+            }
+            Grading::new(Verdict::Incorrect, detail)
+        }
+    }
 }
 
 /// Nothing is wrong with the completion.

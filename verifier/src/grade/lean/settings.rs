@@ -9,6 +9,8 @@ use sandboxes::Identity;
 use sandboxes::lean::{Bounds, Compiler, Jail, Program, Project, Replay};
 use serde::{Deserialize, Serialize};
 
+use super::checker::{Checker, Kernels};
+use super::statement::Statements;
 use super::{LeanGrader, NO_LEAN};
 
 /// The header of MiniF2F's statements.
@@ -41,6 +43,10 @@ pub struct Settings {
     /// Files that a jail hides from Lean. No key: the service's token file, where it has one.
     #[serde(skip)]
     pub secrets: Vec<PathBuf>,
+    /// The program that checks proofs in processes of their own: this project's `rapid-verifier`. No key: the program names itself. Where it is not given they are checked
+    /// in this process, which is for tests.
+    #[serde(skip)]
+    pub kernel: Option<PathBuf>,
     /// Seconds for a file, besides those for starting Lean and reading its header.
     pub seconds: u64,
     /// Seconds for starting Lean and reading a header.
@@ -98,6 +104,7 @@ impl Default for Settings {
             checker: Vec::new(),
             jail: JailChoice::Bubblewrap,
             secrets: Vec::new(),
+            kernel: None,
             seconds: 60,
             start_seconds: 300,
             memory_mib: 8_192,
@@ -162,9 +169,28 @@ impl LeanGrader {
             0 => workers,
             given => given,
         };
+        let checker = match &settings.kernel {
+            None => Checker::here(folders),
+            Some(kernel) => Checker::Apart(Kernels::new(
+                kernel,
+                folders,
+                jail,
+                settings.secrets.clone(),
+                settings.memory_mib,
+                settings.start_seconds,
+                processes,
+            )),
+        };
         let lean = Arc::new(Compiler::new(program, bounds, processes));
-        let grader = LeanGrader::new(lean, axioms, settings.headers.clone(), folders, identity);
-        Ok(LeanGrader { replay, ..grader })
+        Ok(LeanGrader {
+            lean,
+            replay,
+            axioms,
+            headers: settings.headers.clone(),
+            checker,
+            statements: Statements::default(),
+            identity,
+        })
     }
 }
 

@@ -1,0 +1,319 @@
+//! A process that stays: in a jail, spoken with through its standard streams, bounded in time while an answer is due, and gone with whoever needed it.
+
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::Jail;
+use super::family::{self, family};
+use super::jail::{self, Sight};
+
+/// Bytes of the end of the error stream that are kept, to say why a process ended.
+const MAX_COMPLAINT: usize = 4 << 10;
+/// How often the time of an answer is looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// How long a process that has closed its streams, or whose input has ended, may take to end.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// How a [`Companion`] is started.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The program, an absolute path, and its arguments.
+    pub words: Vec<String>,
+    /// What keeps it from the rest of the machine: it may write nowhere but in an empty `/tmp`.
+    pub jail: Jail,
+    /// Files and folders that a jail shows it besides its program.
+    pub shown: Vec<PathBuf>,
+    /// Files that a jail hides from it.
+    pub secrets: Vec<PathBuf>,
+}
+
+/// Time for an answer; whichever is over first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Of processors, for the process and all that it started.
+    pub processor: Duration,
+    /// Of the clock.
+    pub clock: Duration,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// How.
+    pub how: How,
+    /// The end of its error stream.
+    pub said: String,
+}
+
+impl End {
+    /// The last line of its error stream.
+    #[must_use]
+    pub fn last_line(&self) -> &str {
+        let last = self.said.lines().rev().find(|line| !line.trim().is_empty());
+        last.unwrap_or("it said nothing of it").trim()
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// By itself, with this code.
+    Left(i32),
+    /// By a signal that it caused, or that somebody sent.
+    Signal(i32),
+    /// An answer was due, and its time was over.
+    Late,
+    /// It was no longer needed.
+    Dismissed,
+}
+
+/// A running process. It ends when this is dropped, and when this process ends, however it does.
+pub struct Companion {
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    /// Whose end dismisses the keeper.
+    due: Option<Sender<Option<Allowance>>>,
+    keeper: Option<JoinHandle<End>>,
+    id: u32,
+}
+
+impl Companion {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// Where the system starts no such process.
+    pub fn start(place: &Place) -> io::Result<Self> {
+        let mut command = command(place);
+        let (started, start) = sync_channel(1);
+        let (due, dues) = channel();
+        // A process that is to end with its parent ends with the thread that started it, so that thread stays as long as the process.
+        let keeper = std::thread::Builder::new()
+            .name("lean-companion".to_owned())
+            .spawn(move || keep(&mut command, &started, &dues))?;
+        let (stdin, stdout, id) = start
+            .recv()
+            .map_err(|_| io::Error::other("its thread ended"))??;
+        Ok(Self {
+            stdin: Some(stdin),
+            stdout,
+            due: Some(due),
+            keeper: Some(keeper),
+            id,
+        })
+    }
+
+    /// From now on an answer is due within this time; none where it is `None`.
+    pub fn allow(&self, allowance: Option<Allowance>) {
+        if let Some(due) = &self.due {
+            // A keeper that has gone has ended the process, which who reads its answer finds out.
+            let _ = due.send(allowance);
+        }
+    }
+
+    /// Whether it runs still, as far as is known.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        self.keeper
+            .as_ref()
+            .is_some_and(|keeper| !keeper.is_finished())
+    }
+
+    /// The process that was started: the jail's, where it has one.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Ends it, where it has not ended by itself: how it did.
+    #[must_use]
+    pub fn end(mut self) -> End {
+        self.dismiss().unwrap_or(End {
+            how: How::Dismissed,
+            said: String::new(),
+        })
+    }
+
+    fn dismiss(&mut self) -> Option<End> {
+        self.stdin = None;
+        self.due = None;
+        self.keeper.take()?.join().ok()
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}
+
+impl Write for Companion {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let stdin = self.stdin.as_mut();
+        stdin.ok_or(io::ErrorKind::BrokenPipe)?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Companion {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stdout.read(bytes)
+    }
+}
+
+fn command(place: &Place) -> Command {
+    let mut command = match place.jail {
+        Jail::Bubblewrap => {
+            let program = place.words.iter().take(1).map(PathBuf::from);
+            let sight = Sight {
+                shown: place.shown.iter().cloned().chain(program).collect(),
+                writable: None,
+                secrets: &place.secrets,
+            };
+            jail::bubblewrap(&place.words, &sight)
+        }
+        Jail::None => {
+            let mut words = place.words.iter();
+            let mut command = Command::new(words.next().map_or("", String::as_str));
+            command.args(words);
+            command
+        }
+    };
+    command.env_clear();
+    // By which `bwrap` is found.
+    command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    command
+        .current_dir("/")
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+type Started = io::Result<(ChildStdin, ChildStdout, u32)>;
+
+/// Starts a process and stays until it has ended.
+fn keep(
+    command: &mut Command,
+    started: &SyncSender<Started>,
+    dues: &Receiver<Option<Allowance>>,
+) -> End {
+    let spawned = command.spawn().and_then(|mut child| {
+        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(stdin), Some(stdout), Some(stderr)) => Ok((child, stdin, stdout, stderr)),
+            _ => Err(io::Error::other("it has no streams")),
+        }
+    });
+    let (mut child, stdin, stdout, stderr) = match spawned {
+        Ok(all) => all,
+        Err(error) => {
+            let _ = started.send(Err(error));
+            return End {
+                how: How::Dismissed,
+                said: String::new(),
+            };
+        }
+    };
+    let complaint = std::thread::spawn(move || last_words(stderr));
+    let _ = started.send(Ok((stdin, stdout, child.id())));
+    let late = overdue(&child, dues);
+    let by_itself = if late { None } else { ended(&mut child) };
+    family::kill(child.id());
+    let _ = child.wait();
+    let how = match by_itself {
+        Some(status) => how(status),
+        None if late => How::Late,
+        None => How::Dismissed,
+    };
+    End {
+        how,
+        said: complaint.join().unwrap_or_default(),
+    }
+}
+
+/// An answer that is due.
+struct Due {
+    since: Instant,
+    /// Processor time that was used before; read at the first tick, since few answers take as long.
+    used: Option<Duration>,
+    allowance: Allowance,
+}
+
+impl Due {
+    fn is_over(&mut self, used: Duration) -> bool {
+        let before = *self.used.get_or_insert(used);
+        self.since.elapsed() >= self.allowance.clock
+            || used.saturating_sub(before) >= self.allowance.processor
+    }
+}
+
+/// Waits until an answer is overdue, or nobody needs one any more; whether it is overdue.
+fn overdue(child: &Child, dues: &Receiver<Option<Allowance>>) -> bool {
+    let mut due: Option<Due> = None;
+    loop {
+        let news = match due {
+            None => dues.recv().map_err(RecvTimeoutError::from),
+            Some(_) => dues.recv_timeout(TICK),
+        };
+        match news {
+            Ok(allowance) => {
+                due = allowance.map(|allowance| Due {
+                    since: Instant::now(),
+                    used: None,
+                    allowance,
+                });
+            }
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => {
+                let used = || family::processor_time(&family(child.id()));
+                if due.as_mut().is_some_and(|due| due.is_over(used())) {
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+/// How it ended, where it does so by itself soon.
+fn ended(child: &mut Child) -> Option<ExitStatus> {
+    let until = Instant::now() + LEAVING;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(TICK);
+    }
+}
+
+fn how(status: ExitStatus) -> How {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => How::Signal(signal),
+        // So a jail says that what ran in it was ended by a signal.
+        (None, Some(code @ 129..=192)) => How::Signal(code - 128),
+        (None, code) => How::Left(code.unwrap_or(-1)),
+    }
+}
+
+/// The end of a stream.
+fn last_words(mut stream: ChildStderr) -> String {
+    let (mut end, mut buffer) = (Vec::new(), [0; 4 << 10]);
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        end.extend_from_slice(&buffer[..read]);
+        let surplus = end.len().saturating_sub(MAX_COMPLAINT);
+        end.drain(..surplus);
+    }
+    String::from_utf8_lossy(&end).into_owned()
+}

@@ -1,0 +1,436 @@
+//! The process in which proofs are checked: the real program, its jail and its limits, on what real Lean compiled; and stand-ins for it that do what it should not.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use datasets::LeanTask;
+use sandboxes::lean::Jail;
+use serde_json::json;
+use verifier::grade::Grading;
+use verifier::grade::lean::{JailChoice, LeanGrader, Settings};
+use verifier_api::Verdict;
+
+const HEADER: &str = "prelude\n\nuniverse u";
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rapid-verifier");
+
+fn beside(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/lean_kernel")
+        .join(name)
+}
+
+/// A grader with a stand-in for Lean, and a folder of modules that it may leave.
+struct Bench {
+    folder: tempfile::TempDir,
+    grader: LeanGrader,
+}
+
+impl Bench {
+    /// `memory_mib` is each test's own, by which it finds its processes.
+    fn new(memory_mib: u64, jail: JailChoice, kernel: Option<&Path>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/tests/modules");
+        for module in std::fs::read_dir(modules).unwrap() {
+            let module = module.unwrap().path();
+            let to = folder.path().join(module.file_name().unwrap());
+            std::fs::create_dir(&to).unwrap();
+            for file in std::fs::read_dir(module).unwrap() {
+                let file = file.unwrap().path();
+                std::fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+            }
+        }
+        let settings = Settings {
+            command: ["sh", beside("stand_in_lean.sh").to_str().unwrap(), "--json"]
+                .map(str::to_owned)
+                .to_vec(),
+            dir: Some(folder.path().to_owned()),
+            headers: vec![HEADER.to_owned()],
+            jail,
+            memory_mib,
+            kernel: Some(kernel.unwrap_or(Path::new(PROGRAM)).to_owned()),
+            ..Settings::default()
+        };
+        let grader = LeanGrader::open(&settings, 2).unwrap();
+        Self { folder, grader }
+    }
+
+    /// Has Lean leave these bytes for the proof `exact NAME`.
+    fn leave(&self, name: &str, bytes: &[u8]) {
+        let to = self.folder.path().join(name);
+        std::fs::create_dir(&to).unwrap();
+        std::fs::write(to.join("Proof.olean"), bytes).unwrap();
+    }
+
+    fn grade(&self, name: &str) -> Grading {
+        let task = LeanTask {
+            header: HEADER.to_owned(),
+            statement: "theorem swap (p q : Prop) (h : And p q) : And q p := by".to_owned(),
+        };
+        self.grader.grade(&task, &format!("exact {name}"))
+    }
+
+    fn assert_right(&self) {
+        let grading = self.grade("proved");
+        assert_eq!(
+            (grading.verdict, &grading.detail),
+            (
+                Verdict::Correct,
+                &json!({ "assurance": "rechecked", "axioms": [] })
+            )
+        );
+    }
+}
+
+/// The jail that works here.
+fn jail() -> JailChoice {
+    match Jail::found() {
+        Jail::Bubblewrap => JailChoice::Bubblewrap,
+        Jail::None => {
+            println!("SKIPPED: in a jail: bubblewrap does not work here");
+            JailChoice::None
+        }
+    }
+}
+
+/// The processes of the kernel, none of them the jail's own, that were started with so much memory.
+fn kernels(memory_mib: u64) -> Vec<u32> {
+    let program = Path::new(PROGRAM).canonicalize().unwrap();
+    let limit = format!("--memory-mib={memory_mib}");
+    let ids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let words = std::fs::read_to_string(format!("/proc/{id}/cmdline")).ok()?;
+        let mut words = words.split('\0');
+        let named = Path::new(words.next()?).canonicalize().ok()? == program;
+        (named && words.any(|word| word == limit)).then_some(id)
+    });
+    ids.collect()
+}
+
+fn signal(id: u32, name: &str) {
+    let sent = Command::new("kill")
+        .args(["-s", name, &id.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+/// Waits for what must come, however long it takes.
+fn until(come: impl Fn() -> bool) {
+    while !come() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_right_proof_is_accepted_by_a_process_that_stays_and_nothing_else_is() {
+    for (memory_mib, jail) in [(501, jail()), (502, JailChoice::None)] {
+        let bench = Bench::new(memory_mib, jail, None);
+        bench.assert_right();
+        let first = kernels(memory_mib);
+        assert_eq!(first.len(), 1);
+        for (name, why) in [
+            ("assumed", "`cheat`: it is assumed, not proved"),
+            ("another", "what is proved is not what was asked for"),
+            ("missing", "it declares no theorem `swap`"),
+        ] {
+            let grading = bench.grade(name);
+            assert_eq!(
+                (grading.verdict, grading.detail["reason"].as_str()),
+                (Verdict::Incorrect, Some(why))
+            );
+        }
+        bench.leave("empty", b"");
+        bench.leave("short", b"olean");
+        bench.leave("zeros", &vec![0; 1 << 20]);
+        let mut changed = std::fs::read(bench.folder.path().join("proved/Proof.olean")).unwrap();
+        changed[60..].fill(0xff);
+        bench.leave("changed", &changed);
+        for name in ["empty", "short", "zeros", "changed"] {
+            let grading = bench.grade(name);
+            assert_eq!(
+                (grading.verdict, grading.deterministic),
+                (Verdict::Incorrect, true),
+                "{name}: {}",
+                grading.detail
+            );
+        }
+        bench.assert_right();
+        assert_eq!(kernels(memory_mib), first, "it is the same process");
+        drop(bench);
+        assert!(kernels(memory_mib).is_empty(), "it goes with the grader");
+    }
+}
+
+#[test]
+fn a_process_that_somebody_kills_is_replaced() {
+    let bench = Bench::new(503, jail(), None);
+    bench.assert_right();
+    // While nothing is asked.
+    signal(kernels(503)[0], "KILL");
+    until(|| kernels(503).is_empty());
+    bench.assert_right();
+    // It is asked, and cannot answer.
+    let id = kernels(503)[0];
+    signal(id, "STOP");
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| bench.assert_right());
+        std::thread::sleep(Duration::from_millis(300));
+        signal(id, "KILL");
+        asked.join().unwrap();
+    });
+    assert_ne!(kernels(503), [id]);
+}
+
+#[test]
+fn the_process_has_no_network_no_capabilities_and_sees_no_others_files() {
+    if jail() == JailChoice::None {
+        return;
+    }
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    let bench = Bench::new(504, JailChoice::Bubblewrap, None);
+    bench.assert_right();
+    let id = kernels(504)[0];
+    let link = |id: &str, name: &str| std::fs::read_link(format!("/proc/{id}/ns/{name}")).unwrap();
+    for name in ["net", "pid", "mnt", "user", "ipc"] {
+        assert_ne!(link(&id.to_string(), name), link("self", name), "{name}");
+    }
+    let root = PathBuf::from(format!("/proc/{id}/root"));
+    let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap());
+    assert!(inside(Path::new(PROGRAM)).is_file());
+    assert!(!inside(secret.path()).exists());
+    assert!(!inside(bench.folder.path()).exists());
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+    let mounts = std::fs::read_to_string(format!("/proc/{id}/mountinfo")).unwrap();
+    let of_root = mounts
+        .lines()
+        .find(|line| line.split(' ').nth(4) == Some("/"));
+    let options = of_root.unwrap().split(' ').nth(5).unwrap();
+    assert!(options.split(',').any(|option| option == "ro"), "{mounts}");
+}
+
+#[test]
+fn the_system_limits_what_a_process_may_use() {
+    for (memory_mib, jail) in [(505, jail()), (506, JailChoice::None)] {
+        let bench = Bench::new(memory_mib, jail, None);
+        bench.assert_right();
+        let id = kernels(memory_mib)[0];
+        let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).unwrap();
+        let hard = |name: &str| {
+            let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+            let mut words = line[name.len()..].split_whitespace();
+            assert_eq!(words.next(), words.clone().next(), "{line}");
+            words.next().unwrap().to_owned()
+        };
+        assert_eq!(hard("Max core file size"), "0");
+        assert_eq!(hard("Max file size"), "0");
+        let data = (memory_mib << 20) + kernel::STACK_BYTES as u64;
+        assert_eq!(hard("Max data size"), data.to_string());
+    }
+}
+
+/// A module whose declarations are an array of millions: more than the limit allows is asked for before any is read.
+fn large(bytes: usize) -> Vec<u8> {
+    const BASE: u64 = 0x10_0000;
+    let mut file = vec![0; bytes];
+    let mut put = |at: usize, words: &[u64]| {
+        for (place, word) in words.iter().enumerate() {
+            file[at + 8 * place..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+    };
+    let (root, empty, many) = (96, 128, 160);
+    let count = (bytes as u64 - many - 24) / 8;
+    put(80, &[BASE, BASE + root]);
+    let object = |tag: u64, fields: u64| tag << 56 | fields << 48;
+    put(
+        root as usize,
+        &[object(0, 3), BASE + empty, BASE + many, BASE + many],
+    );
+    put(empty as usize, &[object(246, 0), 0, 0]);
+    put(many as usize, &[object(246, 0), count, count]);
+    file[..7].copy_from_slice(b"olean\x02\x01");
+    file
+}
+
+#[test]
+fn a_proof_that_needs_more_memory_than_the_limit_has_that_verdict() {
+    for (memory_mib, jail) in [(150, jail()), (151, JailChoice::None), (40, jail())] {
+        let bench = Bench::new(memory_mib, jail, None);
+        bench.assert_right();
+        bench.leave("large", &large(60 << 20));
+        let grading = bench.grade("large");
+        let why = format!(
+            "to check it once more, the kernel needed more than {memory_mib} MiB of memory"
+        );
+        assert_eq!(
+            (
+                grading.verdict,
+                grading.deterministic,
+                &grading.detail["reason"]
+            ),
+            (Verdict::Memory, false, &json!(why))
+        );
+        bench.assert_right();
+    }
+    // With enough it is what it is.
+    let bench = Bench::new(2_000, jail(), None);
+    bench.leave("large", &large(60 << 20));
+    assert_eq!(bench.grade("large").verdict, Verdict::Incorrect);
+}
+
+/// Not a test by itself: holds a grader until it is killed.
+#[test]
+fn holds_a_grader() {
+    let Some(memory_mib) = std::env::var_os("RAPID_TEST_HOLD") else {
+        return;
+    };
+    let memory_mib = memory_mib.to_str().unwrap().parse().unwrap();
+    let choice = if memory_mib == 507 {
+        jail()
+    } else {
+        JailChoice::None
+    };
+    let bench = Bench::new(memory_mib, choice, None);
+    bench.assert_right();
+    println!("it holds one");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn no_process_is_left_behind_where_the_verifier_is_killed() {
+    for memory_mib in [507, 508] {
+        let mut held = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "holds_a_grader", "--nocapture"])
+            .env("RAPID_TEST_HOLD", memory_mib.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(held.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().ends_with("it holds one")));
+        assert_eq!(kernels(memory_mib).len(), 1);
+        held.kill().unwrap();
+        held.wait().unwrap();
+        until(|| kernels(memory_mib).is_empty());
+    }
+}
+
+/// A stand-in for the kernel, which does what a mode says.
+fn stand_in(mode: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    std::fs::copy(beside("stand_in_kernel.py"), place("kernel")).unwrap();
+    std::fs::write(place("mode"), mode).unwrap();
+    let hello = concat!("rapid-verifier kernel ", env!("CARGO_PKG_VERSION"));
+    std::fs::write(place("hello"), hello).unwrap();
+    folder
+}
+
+/// What becomes of a proof whose kernel does what a mode says, and which questions it was asked after the first.
+fn judged_by(mode: &str) -> (Grading, Vec<String>) {
+    let folder = stand_in(mode);
+    let kernel = folder.path().join("kernel");
+    let bench = Bench::new(500, JailChoice::None, Some(&kernel));
+    let grading = bench.grade("proved");
+    let asked = std::fs::read_to_string(folder.path().join("asked")).unwrap();
+    (grading, asked.lines().skip(1).map(str::to_owned).collect())
+}
+
+#[test]
+fn a_proof_that_ends_the_process_twice_is_at_fault_and_never_unavailable() {
+    let failed = "the kernel failed on this proof; please report it with the proof";
+    let memory = "to check it once more, the kernel needed more than 500 MiB of memory";
+    let twice = [
+        "statement",
+        "proof",
+        "statement",
+        "proof",
+        "statement",
+        "alone",
+    ];
+    for (mode, verdict, why) in [
+        ("killed", Verdict::Memory, memory),
+        ("memory", Verdict::Memory, memory),
+        ("stack", Verdict::Incorrect, failed),
+        ("another", Verdict::Incorrect, failed),
+        ("forged", Verdict::Incorrect, failed),
+        ("unfollowed", Verdict::Incorrect, failed),
+        ("long", Verdict::Incorrect, failed),
+        ("babble", Verdict::Incorrect, failed),
+    ] {
+        let (grading, asked) = judged_by(mode);
+        assert_eq!(
+            (
+                grading.verdict,
+                grading.deterministic,
+                grading.detail["reason"].as_str()
+            ),
+            (verdict, false, Some(why)),
+            "{mode}"
+        );
+        assert_eq!(asked, twice, "{mode}");
+    }
+}
+
+#[test]
+fn a_proof_that_a_second_process_judges_is_judged() {
+    let (grading, asked) = judged_by("killed-once");
+    assert_eq!(
+        (grading.verdict, grading.deterministic),
+        (Verdict::Correct, false)
+    );
+    assert_eq!(asked, ["statement", "proof", "statement", "proof"]);
+    let (grading, asked) = judged_by("well");
+    assert_eq!(
+        (grading.verdict, grading.deterministic),
+        (Verdict::Correct, true)
+    );
+    assert_eq!(asked, ["statement", "proof"]);
+    // A panic is the kernel's answer.
+    let (grading, _) = judged_by("panic");
+    assert_eq!(
+        (grading.verdict, grading.deterministic),
+        (Verdict::Incorrect, true)
+    );
+}
+
+#[test]
+fn where_the_statement_alone_ends_the_process_nothing_is_said_of_the_proof() {
+    let (grading, _) = judged_by("all");
+    assert_eq!(
+        (grading.verdict, grading.retryable),
+        (Verdict::Unavailable, true)
+    );
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_named_with_what_to_do() {
+    let folder = stand_in("well");
+    std::fs::write(folder.path().join("hello"), "rapid-verifier kernel 0.0.0").unwrap();
+    for (program, says) in [
+        (PathBuf::from("/nowhere/rapid-verifier"), "lean.jail"),
+        (PathBuf::from("/bin/false"), "lean.jail"),
+        (folder.path().join("kernel"), "start the service again"),
+    ] {
+        for choice in [jail(), JailChoice::None] {
+            if choice == JailChoice::Bubblewrap && says != "lean.jail" {
+                continue;
+            }
+            let bench = Bench::new(500, choice, Some(&program));
+            let grading = bench.grade("proved");
+            assert_eq!(
+                (grading.verdict, grading.retryable),
+                (Verdict::Unavailable, true)
+            );
+            let reason = grading.detail["reason"].as_str().unwrap();
+            assert!(
+                reason.contains(says) && reason.contains(program.to_str().unwrap()),
+                "{reason}"
+            );
+        }
+    }
+}
