@@ -84,13 +84,13 @@ fn a_jail_has_no_network_no_other_processes_and_no_folder_to_write_in_but_its_ow
         listener.local_addr().unwrap().port()
     );
     let inside = said(&lean(jail), "", &body);
-    // Its own processes: bubblewrap's init and itself.
+    // Its own processes: bubblewrap's init, the shell that hands out what it writes, and itself.
     assert_eq!(
         texts(&inside),
         [
-            (1, "wrote ['Proof.lean', 'beside']"),
+            (1, "wrote ['beside']"),
             (2, "nobody there"),
-            (3, "2 processes")
+            (3, "3 processes")
         ]
     );
     // What the test would see without one.
@@ -209,9 +209,36 @@ fn what_is_left_in_place_of_a_compiled_module_is_no_way_out() {
         let compiled = lean(jail).compile("", body).unwrap();
         assert_eq!(compiled.files, Vec::<Vec<u8>>::new(), "{body}");
     }
+    let filled = lean(jail).compile("", "fill");
+    assert_eq!(filled, Err(LeanError::Output(72)));
+}
+
+#[test]
+fn without_a_jail_what_is_written_is_counted() {
     for body in ["fill", "litter"] {
-        let filled = lean(jail).compile("", body);
+        let filled = lean(Jail::None).compile("", body);
         assert_eq!(filled, Err(LeanError::Output(64)), "{body}");
+    }
+}
+
+/// Nothing of it is written to a disk: neither what has a name, nor what had one, or never did.
+#[test]
+fn in_a_jail_no_more_can_be_written_than_there_is_room_for_in_memory() {
+    let Some(jail) = jail() else { return };
+    // Folders for temporary files that lie in one that is emptied, and in one that is not.
+    for place in ["/tmp", env!("CARGO_TARGET_TMPDIR")] {
+        let folder = tempfile::tempdir_in(place).unwrap();
+        let inside = said(
+            &lean(jail),
+            "",
+            &format!("hoard\nhoard {}\nmake {0}", folder.path().display()),
+        );
+        let kept = texts(&inside);
+        for (_, text) in &kept[..1] {
+            let mib: u64 = text.parse().unwrap();
+            assert!((32..=64).contains(&mib), "{text} MiB");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
 

@@ -311,6 +311,7 @@ fn settings(lean: &Path) -> Settings {
         axioms: AxiomsChoice::Named,
         jail: jail(),
         start_seconds: 1_800,
+        kernel: Some(env!("CARGO_BIN_EXE_rapid-verifier").into()),
         ..Settings::default()
     }
 }

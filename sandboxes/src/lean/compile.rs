@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::handed::{handed_out, handing_out};
 use super::process::Process;
-use super::{Bounds, Compiled, Lean, LeanError, Message, Program, split};
+use super::{Bounds, Compiled, Jail, Lean, LeanError, Message, Program, split};
 
 /// Name of the module that a file is compiled to.
 pub(super) const MODULE: &str = "Proof";
@@ -19,7 +20,7 @@ pub(super) const MODULE: &str = "Proof";
 /// The files of a compiled module: its own, and those of what is private in one of Lean's module system.
 pub(super) const EXTENSIONS: [&str; 3] = ["olean", "olean.server", "olean.private"];
 
-/// MiB that a process may write into its folder.
+/// MiB that a process may write into its folder. In a jail that folder lies in memory, and has no room for more.
 pub(super) const MAX_WRITTEN_MIB: u64 = 64;
 
 /// Starts Lean anew for each file.
@@ -91,15 +92,29 @@ impl Lean for Compiler {
             text(&path("lean")),
         ]);
 
+        let jailed = self.program.jail != Jail::None;
+        if jailed {
+            words = handing_out(&words, &text(&folder.path().join(MODULE)));
+        }
+
         let _running = self.enter();
         let seconds = self.bounds.start_seconds + self.bounds.seconds;
         let deadline = Instant::now() + Duration::from_secs(seconds);
         let command = self
             .program
             .command(&words, &[folder.path()], Some(folder.path()));
-        let process = Process::start(command, self.program.jail, self.bounds.memory_mib)?
-            .watching(folder.path(), MAX_WRITTEN_MIB);
+        let process = Process::start(command, self.program.jail, self.bounds.memory_mib)?;
+        let process = if jailed {
+            process.saying(MAX_WRITTEN_MIB)
+        } else {
+            process.watching(folder.path(), MAX_WRITTEN_MIB)
+        };
         let (status, out, complaint) = process.finish(deadline, seconds)?;
+        let (out, handed) = if jailed {
+            handed_out(out)
+        } else {
+            (out, Vec::new())
+        };
         // Other lines are the program's own chatter.
         let messages: Vec<Message> = String::from_utf8_lossy(&out)
             .lines()
@@ -110,10 +125,10 @@ impl Lean for Compiler {
         if !status.success() && !errors {
             return Err(LeanError::Crashed(format!("{status}; {complaint}")));
         }
-        let files = if status.success() {
-            written(&EXTENSIONS.map(path))?
-        } else {
-            Vec::new()
+        let files = match (status.success(), jailed) {
+            (true, true) => handed,
+            (true, false) => written(&EXTENSIONS.map(path))?,
+            (false, _) => Vec::new(),
         };
         let lines = header.lines().count().max(1);
         Ok(Compiled {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 /// What a process is started in.
 ///
-/// In bubblewrap it can write no file but in an empty `/tmp` of its own, has no network, and sees no other process; all that it started dies with it. It sees
+/// In bubblewrap it can write no file but in memory, in an empty `/tmp` of its own, has no network, and sees no other process; all that it started dies with it. It sees
 /// the machine's files, but of the folders in which people keep theirs and services their sockets (`/home`, `/root`, the user's home, `/run`, `/tmp`,
 /// `/var/tmp`) only what it was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +50,14 @@ impl Jail {
 pub(super) struct Sight<'a> {
     /// Files and folders that it may read although they lie in a folder that is [`emptied`]. Those that are not there are passed over.
     pub(super) shown: Vec<PathBuf>,
-    /// The one folder in which it may write.
+    /// The one folder in which it may write, besides `/tmp`, and whose files it may read. What it writes is kept in memory, as much as [`SCRATCH_BYTES`], and is gone with
+    /// the process: no byte of it comes to a disk.
     pub(super) writable: Option<&'a Path>,
     /// Files that it may not read, wherever they lie.
     pub(super) secrets: &'a [PathBuf],
 }
 
-/// What each folder that is emptied may hold: it lies in memory that is counted as no process's.
+/// What each folder may hold that is emptied or can be written in: it lies in memory that is counted as no process's.
 const SCRATCH_BYTES: &str = "67108864";
 
 /// What starts `words` in bubblewrap.
@@ -80,7 +81,11 @@ pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
         } else {
             place.as_path()
         };
-        command.arg("--bind").arg(&place).arg(name);
+        command.args(["--size", SCRATCH_BYTES, "--tmpfs"]).arg(name);
+        for file in std::fs::read_dir(&place).into_iter().flatten().flatten() {
+            let (file, name) = (file.path(), name.join(file.file_name()));
+            command.arg("--ro-bind").arg(file).arg(name);
+        }
     }
     for secret in sight.secrets.iter().filter_map(|secret| real(secret)) {
         let inside =

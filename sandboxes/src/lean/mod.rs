@@ -6,6 +6,7 @@
 mod companion;
 mod compile;
 mod family;
+mod handed;
 mod jail;
 mod limits;
 mod process;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::family::{self, family, pid};
 use super::{Jail, LeanError};
 
-/// Bytes of output that are read for one file.
-pub(super) const MAX_OUTPUT: usize = 8 << 20;
+/// MiB of output that are read for one file.
+const MAX_OUTPUT_MIB: u64 = 8;
 /// Bytes of the end of the error stream that are kept, to say why a process ended.
 const MAX_COMPLAINT: usize = 4 << 10;
 /// How often memory is looked at, and the deadline.
@@ -32,6 +32,8 @@ pub(super) struct Process {
     guard: Option<Child>,
     pieces: Receiver<Piece>,
     memory_mib: u64,
+    /// MiB of output that are read.
+    output_mib: u64,
     /// A folder that it may write in, and how many MiB.
     folder: Option<(PathBuf, u64)>,
     complaint: Vec<u8>,
@@ -71,6 +73,7 @@ impl Process {
             guard,
             pieces,
             memory_mib,
+            output_mib: MAX_OUTPUT_MIB,
             folder: None,
             complaint: Vec::new(),
         })
@@ -79,6 +82,12 @@ impl Process {
     /// Ends it, too, where it writes more than `mib` into `folder`.
     pub(super) fn watching(mut self, folder: &Path, mib: u64) -> Self {
         self.folder = Some((folder.to_owned(), mib));
+        self
+    }
+
+    /// Reads so many MiB more of its output.
+    pub(super) fn saying(mut self, mib: u64) -> Self {
+        self.output_mib += mib;
         self
     }
 
@@ -111,8 +120,8 @@ impl Process {
             match self.pieces.recv_timeout(TICK) {
                 Ok(Piece::Out(piece)) => {
                     all.extend_from_slice(&piece);
-                    if all.len() > MAX_OUTPUT {
-                        return Err(LeanError::Output(MAX_OUTPUT as u64 >> 20));
+                    if all.len() as u64 > self.output_mib << 20 {
+                        return Err(LeanError::Output(self.output_mib));
                     }
                 }
                 Ok(Piece::Err(piece)) => self.complain(&piece),

@@ -133,3 +133,24 @@ pub(crate) fn progress_bar_of(what: &'static str, length: usize) -> ProgressBar 
         .with_style(style)
         .with_message(what)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        config: ConfigArgs,
+    }
+
+    /// Nor does any other command check one in its own process.
+    #[test]
+    fn the_service_checks_no_proof_in_its_own_process() {
+        let config = Cli::parse_from(["rapid-verifier"]).config.resolve();
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(config.unwrap().lean.kernel, Some(own));
+    }
+}
