@@ -225,21 +225,35 @@ fn without_a_jail_what_is_written_is_counted() {
 #[test]
 fn in_a_jail_no_more_can_be_written_than_there_is_room_for_in_memory() {
     let Some(jail) = jail() else { return };
-    // Folders for temporary files that lie in one that is emptied, and in one that is not.
+    // One that lies in a folder that is emptied, and one that does not.
     for place in ["/tmp", env!("CARGO_TARGET_TMPDIR")] {
         let folder = tempfile::tempdir_in(place).unwrap();
-        let inside = said(
-            &lean(jail),
-            "",
-            &format!("hoard\nhoard {}\nmake {0}", folder.path().display()),
-        );
-        let kept = texts(&inside);
-        for (_, text) in &kept[..1] {
-            let mib: u64 = text.parse().unwrap();
-            assert!((32..=64).contains(&mib), "{text} MiB");
-        }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let body = format!("hoard\nhoard {}", folder.path().display());
+        let inside = said(&lean(jail), "", &body);
+        let [(1, own), (2, "0")] = texts(&inside)[..] else {
+            panic!("{inside:?}")
+        };
+        assert!((32..=64).contains(&own.parse().unwrap()), "{own} MiB");
     }
+    assert_eq!(
+        lean(jail).compile("", "litter"),
+        Err(LeanError::Output(64)),
+        "empty files take memory, too"
+    );
+}
+
+/// In one of its own it could mount as much memory as it likes.
+#[test]
+fn a_process_in_a_jail_makes_no_user_namespace() {
+    let Some(jail) = jail() else { return };
+    let inside = said(&lean(jail), "", "leave");
+    assert_eq!(texts(&inside), [(1, "stays")]);
+    let outside = said(&lean(Jail::None), "", "leave");
+    assert_eq!(
+        texts(&outside),
+        [(1, "left")],
+        "what the test would see without one"
+    );
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Lean for Compiler {
             .command(&words, &[folder.path()], Some(folder.path()));
         let process = Process::start(command, self.program.jail, self.bounds.memory_mib)?;
         let process = if jailed {
-            process.saying(MAX_WRITTEN_MIB)
+            process.handing_out(folder.path(), MAX_WRITTEN_MIB)
         } else {
             process.watching(folder.path(), MAX_WRITTEN_MIB)
         };

@@ -46,7 +46,11 @@ pub(super) fn handed_out(mut out: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
 /// A file behind its size, and what follows it.
 fn first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().take(24).position(|byte| *byte == b'\n')?;
-    let size: usize = std::str::from_utf8(&bytes[..end]).ok()?.trim().parse().ok()?;
+    let size: usize = std::str::from_utf8(&bytes[..end])
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     bytes[end + 1..].split_at_checked(size)
 }
 

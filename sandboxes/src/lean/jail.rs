@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// What a process is started in.
 ///
@@ -20,15 +21,8 @@ impl Jail {
     /// Bubblewrap where it works here: it must be installed, and the system must allow user namespaces.
     #[must_use]
     pub fn found() -> Jail {
-        let works = |program: &str| {
-            bubblewrap(&[program.to_owned()], &Sight::default())
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status()
-                .is_ok_and(|status| status.success())
-        };
-        if works("true") {
+        let words = ["true".to_owned()];
+        if works(bubblewrap(&words, &Sight::default())) {
             Jail::Bubblewrap
         } else {
             Jail::None
@@ -45,6 +39,28 @@ impl Jail {
     }
 }
 
+fn works(mut command: Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// By which a process makes no namespaces of its own, in which it could mount as much memory as it likes; none where bubblewrap is older than 0.8.
+fn one_namespace() -> &'static [&'static str] {
+    const WORDS: [&str; 2] = ["--unshare-user", "--disable-userns"];
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    let known = *KNOWN.get_or_init(|| {
+        let mut command = Command::new("bwrap");
+        command.args(["--ro-bind", "/", "/", "--proc", "/proc"]);
+        command.args(WORDS).arg("true");
+        works(command)
+    });
+    if known { &WORDS } else { &[] }
+}
+
 /// What a process in a jail sees besides what every process does.
 #[derive(Default)]
 pub(super) struct Sight<'a> {
@@ -58,31 +74,57 @@ pub(super) struct Sight<'a> {
 }
 
 /// What each folder may hold that is emptied or can be written in: it lies in memory that is counted as no process's.
-const SCRATCH_BYTES: &str = "67108864";
+const SCRATCH_BYTES: u64 = 64 << 20;
+
+/// Files that may lie there. Each takes memory, be it empty, which is not counted as what it holds.
+const SCRATCH_FILES: u64 = SCRATCH_BYTES / 4096;
+
+/// What a folder is called in the jail of a process that may write in it.
+fn writable(folder: &Path) -> PathBuf {
+    if lies_in(folder, &emptied()) {
+        folder.to_owned()
+    } else {
+        real(folder).unwrap_or_else(|| folder.to_owned())
+    }
+}
+
+/// The folders in which a process in a jail may write, as it calls them.
+pub(super) fn scratch(folder: &Path) -> Vec<PathBuf> {
+    real(Path::new("/tmp"))
+        .into_iter()
+        .chain([writable(folder)])
+        .collect()
+}
+
+/// Whether the process `id`, in a jail, has made too many files in one of these folders.
+pub(super) fn littered(id: u32, folders: &[PathBuf]) -> bool {
+    folders.iter().any(|folder| {
+        let inside = format!("/proc/{id}/root{}", folder.display());
+        // Who watches a jail, and a jail that is not shut yet, has the system's own folders, which are no scratch.
+        rustix::fs::statvfs(&inside).is_ok_and(|there| {
+            there.f_blocks * there.f_frsize == SCRATCH_BYTES
+                && there.f_files.saturating_sub(there.f_ffree) > SCRATCH_FILES
+        })
+    })
+}
 
 /// What starts `words` in bubblewrap.
 pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
     let emptied = emptied();
+    let size = SCRATCH_BYTES.to_string();
     let mut command = Command::new("bwrap");
     command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
     for folder in &emptied {
-        command
-            .args(["--size", SCRATCH_BYTES, "--tmpfs"])
-            .arg(folder);
+        command.args(["--size", &size, "--tmpfs"]).arg(folder);
     }
     let binds = binds(&sight.shown, &emptied);
     for (place, name) in &binds {
         command.arg("--ro-bind").arg(place).arg(name);
     }
     if let Some(folder) = sight.writable {
-        let place = real(folder).unwrap_or_else(|| folder.to_owned());
-        let name = if lies_in(folder, &emptied) {
-            folder
-        } else {
-            place.as_path()
-        };
-        command.args(["--size", SCRATCH_BYTES, "--tmpfs"]).arg(name);
-        for file in std::fs::read_dir(&place).into_iter().flatten().flatten() {
+        let name = writable(folder);
+        command.args(["--size", &size, "--tmpfs"]).arg(&name);
+        for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let (file, name) = (file.path(), name.join(file.file_name()));
             command.arg("--ro-bind").arg(file).arg(name);
         }
@@ -107,6 +149,7 @@ pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
     }
     // For root, bubblewrap keeps all capabilities unless it is told otherwise: those by which a process could undo what is mounted here.
     command.args(["--remount-ro", "/dev", "--cap-drop", "ALL"]);
+    command.args(one_namespace());
     command.args(["--unshare-all", "--die-with-parent", "--new-session", "--"]);
     command.args(words);
     command

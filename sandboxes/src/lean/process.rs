@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::family::{self, family, pid};
-use super::{Jail, LeanError};
+use super::{Jail, LeanError, jail};
 
 /// MiB of output that are read for one file.
 const MAX_OUTPUT_MIB: u64 = 8;
@@ -34,8 +34,10 @@ pub(super) struct Process {
     memory_mib: u64,
     /// MiB of output that are read.
     output_mib: u64,
-    /// A folder that it may write in, and how many MiB.
+    /// A folder that it may write in, on a disk, and how many MiB.
     folder: Option<(PathBuf, u64)>,
+    /// Folders that it may write in, in its jail's memory, and how many MiB each has.
+    scratch: Option<(Vec<PathBuf>, u64)>,
     complaint: Vec<u8>,
 }
 
@@ -75,6 +77,7 @@ impl Process {
             memory_mib,
             output_mib: MAX_OUTPUT_MIB,
             folder: None,
+            scratch: None,
             complaint: Vec::new(),
         })
     }
@@ -85,8 +88,9 @@ impl Process {
         self
     }
 
-    /// Reads so many MiB more of its output.
-    pub(super) fn saying(mut self, mib: u64) -> Self {
+    /// As [`Process::watching`], in a jail: it writes to memory, and hands out what `folder` holds behind its output.
+    pub(super) fn handing_out(mut self, folder: &Path, mib: u64) -> Self {
+        self.scratch = Some((jail::scratch(folder), mib));
         self.output_mib += mib;
         self
     }
@@ -154,8 +158,16 @@ impl Process {
 
     /// An error where it has grown beyond its bound, or has written too much.
     fn weigh(&self) -> Result<(), LeanError> {
-        if family::memory_mib(&family(self.child.id())) > self.memory_mib {
+        let family = family(self.child.id());
+        if family::memory_mib(&family) > self.memory_mib {
             return Err(LeanError::Memory(self.memory_mib));
+        }
+        if let Some((folders, mib)) = &self.scratch
+            && family
+                .iter()
+                .any(|member| jail::littered(member.id, folders))
+        {
+            return Err(LeanError::Output(*mib));
         }
         match &self.folder {
             Some((folder, mib)) if written_mib(folder) > *mib => Err(LeanError::Output(*mib)),

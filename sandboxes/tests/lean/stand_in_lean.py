@@ -2,6 +2,7 @@
 another of its words says, and ends with 1 where it wrote an error.
 """
 
+import ctypes
 import json
 import os
 import socket
@@ -69,6 +70,20 @@ for number, line in enumerate(path.read_text().splitlines(), 1):
             # It takes no room, and would take 1 GiB where it was read.
             left = lambda to: os.truncate(os.open(to, os.O_CREAT | os.O_WRONLY), 1 << 30)
             continue
+        case "hoard":
+            # What has no name any more takes room, too.
+            mib = 0
+            try:
+                with (Path(rest or path.parent) / "hoard").open("wb", buffering=0) as file:
+                    os.unlink(file.name)
+                    while mib < 256:
+                        mib += file.write(bytes(1 << 20)) >> 20
+            except OSError:
+                pass
+            data = str(mib)
+        case "leave":
+            new_user_namespace = 0x10000000
+            data = "stays" if ctypes.CDLL(None).unshare(new_user_namespace) else "left"
         case "litter":
             for place in range(70_000):
                 (path.parent / f"{place}").touch()

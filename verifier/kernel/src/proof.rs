@@ -64,11 +64,8 @@ impl Question<'_> {
         self.meant(&mut checker).map(drop)
     }
 
-    /// The theorem, the declarations of the statement's module, and which of them the theorem is about; these are checked and added.
-    fn meant(
-        &self,
-        checker: &mut Checker<'_>,
-    ) -> Result<(Constant, Map<NameId, Rc<Constant>>, Vec<NameId>), String> {
+    /// The theorem and what it is about, which is checked and added.
+    fn meant(&self, checker: &mut Checker<'_>) -> Result<Meant, String> {
         let (asked, wanted) = self.read_asked(checker)?;
         let asked = own(asked);
         let mut meant = Adding::new(&asked);
@@ -76,8 +73,12 @@ impl Question<'_> {
         for name in checker.store.constants_of(&[wanted.ty]).map_err(task)? {
             meant.add(checker, name).map_err(task)?;
         }
-        let added = meant.added;
-        Ok((wanted, asked, added))
+        let about = meant.added;
+        Ok(Meant {
+            wanted,
+            asked,
+            about,
+        })
     }
 
     fn read_asked(&self, checker: &mut Checker<'_>) -> Result<(Module, Constant), String> {
@@ -103,9 +104,13 @@ impl Question<'_> {
     pub fn proved_by(&self, files: Vec<Vec<u8>>) -> Result<Option<Vec<String>>, Fault> {
         let mut checker = Checker::new(self.library, self.budget);
         // What the statement's own words define is the statement's, whatever the proof says of it. It is checked before a byte of the proof is read.
-        let (wanted, asked, meant) = self.meant(&mut checker).map_err(Fault::Task)?;
+        let Meant {
+            wanted,
+            asked,
+            about,
+        } = self.meant(&mut checker).map_err(Fault::Task)?;
         let proof = own(Module::read(&mut checker, files).map_err(Fault::Proof)?);
-        for name in meant {
+        for name in about {
             if let (Some(one), Some(other)) = (asked.get(&name), proof.get(&name))
                 && one != other
             {
@@ -194,6 +199,13 @@ impl Question<'_> {
             None => Ok(Some(found)),
         }
     }
+}
+
+/// A statement's theorem, the declarations of its module, and which of them the theorem is about.
+struct Meant {
+    wanted: Constant,
+    asked: Map<NameId, Rc<Constant>>,
+    about: Vec<NameId>,
 }
 
 /// A module's declarations, by name.
