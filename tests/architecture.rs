@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tests::imports::{Circle, Imports};
 use tests::repository::{code_of, files, links, metadata, relative, root};
 
 /// Who may know whom. Nothing else.
@@ -12,17 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("kernel", &[]),
     ("sandboxes", &[]),
-    (
-        "tests",
-        &[
-            "datasets",
-            "engine",
-            "sandboxes",
-            "trainer",
-            "verifier",
-            "verifier-api",
-        ],
-    ),
+    ("tests", &["datasets", "engine", "trainer"]),
     ("trainer", &["datasets", "engine", "verifier-api"]),
     (
         "verifier",
@@ -54,6 +45,12 @@ const CRATES: &[&str] = &[
     "trainer/engine",
     "tests",
 ];
+
+/// Most files of one folder that may import each other in a circle; folders may not.
+const MAX_CIRCLE: usize = 3;
+
+/// The folder whose files may all import each other, with the file that gives the reason.
+const CIRCLE: (&str, &str) = ("wasm", "sandboxes/src/wasm/mod.rs");
 
 /// Longest source file. One that grows beyond it has two subjects.
 const LINES: usize = 600;
@@ -189,6 +186,28 @@ fn unsafe_stands_only_in_the_backends_and_where_modules_are_loaded() {
 }
 
 #[test]
+fn imports_run_one_way() {
+    let mut refused = Vec::new();
+    let mut arrows = 0;
+    for folder in CRATES {
+        for root in ["lib.rs", "main.rs"].map(|file| root().join(folder).join("src").join(file)) {
+            if !root.is_file() {
+                continue;
+            }
+            let imports = Imports::of_crate(&root);
+            arrows += imports.edges.values().map(BTreeSet::len).sum::<usize>();
+            let known = |circle: &Circle| *folder == "sandboxes" && circle.parent == [CIRCLE.0];
+            let circles = imports.circles().into_iter().filter(|circle| {
+                !known(circle) && (circle.folders > 0 || circle.modules.len() > MAX_CIRCLE)
+            });
+            refused.extend(circles.map(|circle| (relative(&root), circle)));
+        }
+    }
+    assert!(arrows > 500, "only {arrows} imports: is the search wrong?");
+    assert!(refused.is_empty(), "{refused:#?}");
+}
+
+#[test]
 fn every_crate_takes_the_lints_and_the_versions_of_the_workspace() {
     for folder in CRATES {
         let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
@@ -210,6 +229,44 @@ fn every_crate_takes_the_lints_and_the_versions_of_the_workspace() {
                     inherited,
                     Some(true),
                     "{folder}: {name} has a version of its own"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_dependency_is_used() {
+    for folder in CRATES {
+        let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        let inner = |path: &str| {
+            CRATES
+                .iter()
+                .any(|other| other.len() > folder.len() && path.starts_with(&format!("{other}/")))
+        };
+        let sources: Vec<String> = files(folder, &[".rs"])
+            .iter()
+            .filter(|path| !inner(&relative(path)))
+            .map(|path| code_of(&std::fs::read_to_string(path).unwrap()))
+            .collect();
+        for section in ["dependencies", "dev-dependencies"] {
+            for name in manifest
+                .get(section)
+                .and_then(toml::Value::as_table)
+                .into_iter()
+                .flat_map(toml::Table::keys)
+            {
+                let path = format!("{}::", name.replace('-', "_"));
+                let named = |source: &String| {
+                    source.match_indices(&path).any(|(at, _)| {
+                        let before = source[..at].trim_end_matches("::");
+                        !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+                    })
+                };
+                assert!(
+                    sources.iter().any(named),
+                    "{folder} does not use {name}: remove it from {folder}/Cargo.toml"
                 );
             }
         }

@@ -10,7 +10,7 @@ use serde_json::json;
 use tests::artifacts;
 use tests::programs::{Verifier, rapid_verifier, run};
 use trainer::config;
-use trainer::reward::{Ask, RewardClient};
+use trainer::reward::{JudgeRequest, RewardClient};
 
 async fn started(verifier: &Verifier, name: &str, dataset: &Dataset) -> RewardClient {
     let settings = config::Verifier {
@@ -23,8 +23,8 @@ async fn started(verifier: &Verifier, name: &str, dataset: &Dataset) -> RewardCl
     client
 }
 
-fn ask(task: &Task, completion: &str) -> Ask {
-    Ask {
+fn ask(task: &Task, completion: &str) -> JudgeRequest {
+    JudgeRequest {
         task: Arc::new(task.clone()),
         prompt: task.question.as_str().into(),
         completion: completion.to_owned(),
@@ -32,7 +32,7 @@ fn ask(task: &Task, completion: &str) -> Ask {
 }
 
 /// The rewards of completions; the reason where there is none.
-async fn rewards(client: &RewardClient, asks: Vec<Ask>) -> Vec<Result<f64, String>> {
+async fn rewards(client: &RewardClient, asks: Vec<JudgeRequest>) -> Vec<Result<f64, String>> {
     client
         .judge(asks)
         .await

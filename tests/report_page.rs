@@ -11,8 +11,8 @@ use datasets::passk::{self, Counts};
 use serde::Serialize;
 use serde_json::{Value, json};
 use trainer::algo::Metrics;
+use trainer::record::{EvalRecord, GroupCounts, StepRecord, StepTimings};
 use trainer::report::{self, RunData};
-use trainer::run::record::{EvalRecord, GroupCounts, StepRecord, StepTimings};
 
 /// Longer than any line of a narrow screen, and without a place to break it.
 const LONG: &str = "a_model_whose_name_is_one_word_and_much_longer_than_a_telephone_is_wide-135M-Instruct.Q4_1.gguf";
@@ -116,7 +116,7 @@ fn step(step: usize) -> StepRecord {
         length_mean: 8.5,
         length_max: 12,
         truncated: 0.25,
-        repeats: trainer::run::Repeats::default(),
+        repeats: trainer::record::Repeats::default(),
         lr: 1e-5,
     }
 }

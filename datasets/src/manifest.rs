@@ -1,8 +1,6 @@
 //! What can be fetched: for each name its files, checksums, licence and sources. The texts are in `manifests/*.toml`.
 
-use serde::Deserialize;
-
-use crate::fetch::Kind;
+use serde::{Deserialize, Serialize};
 
 /// The built-in manifests.
 const BUILT_IN: &[&str] = &[
@@ -23,6 +21,39 @@ const BUILT_IN: &[&str] = &[
     include_str!("../manifests/model-smollm2-135m-instruct-bf16.toml"),
     include_str!("../manifests/sandbox-python-wasi.toml"),
 ];
+
+/// What is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A language model.
+    Model,
+    /// A data set.
+    Dataset,
+    /// What a sandbox runs on.
+    Sandbox,
+}
+
+impl Kind {
+    /// The word before the colon on the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Model => "model",
+            Kind::Dataset => "dataset",
+            Kind::Sandbox => "sandbox",
+        }
+    }
+
+    /// The folder in the cache.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Kind::Model => "models",
+            Kind::Dataset => "datasets",
+            Kind::Sandbox => "sandboxes",
+        }
+    }
+}
 
 /// One thing that can be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

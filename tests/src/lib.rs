@@ -6,6 +6,7 @@ pub mod artifacts;
 pub mod attacks;
 #[path = "../../datasets/tests/data/mod.rs"]
 pub mod data;
+pub mod imports;
 pub mod memory;
 pub mod programs;
 pub mod repository;

@@ -76,7 +76,7 @@ pub enum DataError {
 
 /// How tasks become prompts.
 #[derive(Debug, Clone)]
-pub struct Asking {
+pub struct PromptRenderer {
     /// As the recipe names the template.
     name: String,
     template: Template,
@@ -85,7 +85,7 @@ pub struct Asking {
     stop: Vec<String>,
 }
 
-impl Asking {
+impl PromptRenderer {
     /// As a recipe says: `auto`, a template's name, the path of a file that holds one, or a template's own text, which has a placeholder.
     ///
     /// # Errors
@@ -307,9 +307,9 @@ pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset,
     if dataset.train.is_empty() {
         return Err(DataError::Empty(config.data.dataset.clone()));
     }
-    let asking = Asking::new(&config.data)?;
-    asking.suits(&dataset.train)?;
-    asking.suits(&dataset.eval)?;
+    let renderer = PromptRenderer::new(&config.data)?;
+    renderer.suits(&dataset.train)?;
+    renderer.suits(&dataset.eval)?;
     Ok(dataset)
 }
 
@@ -323,7 +323,7 @@ impl Prompts {
         dataset: Dataset,
         reader: &dyn Reader,
     ) -> Result<Self, DataError> {
-        let asking = Asking::new(&config.data)?;
+        let renderer = PromptRenderer::new(&config.data)?;
         let overlap = datasets::overlap(&dataset);
         let room = |max_tokens: usize| reader.context().saturating_sub(max_tokens);
         let limit = config
@@ -331,8 +331,8 @@ impl Prompts {
             .max_prompt_tokens
             .min(room(config.sampling.max_tokens));
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
-        let (train, left_out) = asking.prompts(reader, dataset.train, limit)?;
-        let (eval, eval_left_out) = asking.prompts(reader, dataset.eval, eval_limit)?;
+        let (train, left_out) = renderer.prompts(reader, dataset.train, limit)?;
+        let (eval, eval_left_out) = renderer.prompts(reader, dataset.eval, eval_limit)?;
         if train.is_empty() && limit < config.data.max_prompt_tokens {
             return Err(DataError::NoRoom {
                 dataset: dataset.name,
@@ -395,7 +395,7 @@ mod tests {
         assert!(error.unwrap_err().to_string().contains("plain"));
         for missing in ["./missing.toml", "missing.txt"] {
             let set = format!("data.template={missing}");
-            let error = Asking::new(&config(&[set.as_str()]).data)
+            let error = PromptRenderer::new(&config(&[set.as_str()]).data)
                 .unwrap_err()
                 .to_string();
             assert!(
@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn the_templates_stop_strings_hold_unless_the_recipe_has_its_own() {
         let of = |sets: &[&str]| {
-            Asking::new(&config(sets).data)
+            PromptRenderer::new(&config(sets).data)
                 .unwrap()
                 .stop_strings()
                 .to_vec()

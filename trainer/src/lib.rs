@@ -19,13 +19,15 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod algo;
-pub mod aside;
-pub mod carried;
+pub mod atomic_file;
+pub mod checkpoint_settings;
 pub mod config;
 pub mod data;
 mod escape;
 pub mod eval;
+pub mod plan;
 pub mod policy;
+pub mod record;
 pub mod report;
 pub mod reward;
 pub mod rollout;

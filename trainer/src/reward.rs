@@ -34,7 +34,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 
 /// One completion to judge.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct JudgeRequest {
     /// Its task.
     pub task: Arc<Task>,
     /// The prompt as the model saw it.
@@ -279,7 +279,7 @@ impl RewardClient {
     ///
     /// # Errors
     /// [`RewardError`], where asking again is no use.
-    pub async fn judge(&self, asks: Vec<Ask>) -> Result<Vec<Judged>, RewardError> {
+    pub async fn judge(&self, asks: Vec<JudgeRequest>) -> Result<Vec<Judged>, RewardError> {
         let batches = asks
             .chunks(self.batch())
             .map(|batch| self.judge_batch(batch));
@@ -287,7 +287,7 @@ impl RewardClient {
         Ok(judged.into_iter().flatten().collect())
     }
 
-    async fn judge_batch(&self, asks: &[Ask]) -> Result<Vec<Judged>, RewardError> {
+    async fn judge_batch(&self, asks: &[JudgeRequest]) -> Result<Vec<Judged>, RewardError> {
         let mut judged: Vec<Option<Judged>> = vec![None; asks.len()];
         let mut trouble = Trouble::default();
         // Halved where the verifier finds a request too large.
@@ -439,7 +439,10 @@ impl RewardClient {
             return;
         }
         if self.worth_a_word() {
-            tracing::warn!("{reason}. Asking again for up to {} s", left.as_secs());
+            tracing::warn!(
+                "{reason}. PromptRenderer again for up to {} s",
+                left.as_secs()
+            );
         }
         tokio::time::sleep(trouble.pause(asked).min(left)).await;
     }

@@ -7,7 +7,7 @@ use engine::Finish;
 use verifier_api::Verdict;
 
 use crate::escape::{code, fenced};
-use crate::run::record::SampleRecord;
+use crate::record::SampleRecord;
 
 /// Longer texts are cut, with a note; they stand whole in the JSON Lines beside the page.
 const LONGEST: usize = 4000;
@@ -82,7 +82,7 @@ fn by_prompt<'a>(samples: &[&'a SampleRecord]) -> Vec<Vec<&'a SampleRecord>> {
     let mut groups: Vec<Vec<&SampleRecord>> = Vec::new();
     let mut places = HashMap::new();
     for sample in samples {
-        // A task can come twice in a phase that spans two epochs; its samples are numbered anew then.
+        // A task can come twice in a phase that spans two epochs; its samples are numbered again then.
         let place = places
             .get(&sample.task)
             .copied()

@@ -23,6 +23,7 @@ pub mod cache;
 pub mod config;
 pub mod grade;
 pub mod graders;
+pub mod grading;
 pub mod memory;
 pub mod metrics;
 pub mod pool;

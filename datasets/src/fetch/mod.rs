@@ -18,45 +18,11 @@ mod source;
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::manifest::Kind;
 pub use error::FetchError;
 pub use folder::{folder, home, locate};
 pub use progress::{Progress, Quiet, Terminal};
 pub use source::Fetcher;
-
-/// What is fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A language model.
-    Model,
-    /// A data set.
-    Dataset,
-    /// What a sandbox runs on.
-    Sandbox,
-}
-
-impl Kind {
-    /// The word before the colon on the command line.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Model => "model",
-            Kind::Dataset => "dataset",
-            Kind::Sandbox => "sandbox",
-        }
-    }
-
-    /// The folder in the cache.
-    fn folder(self) -> &'static str {
-        match self {
-            Kind::Model => "models",
-            Kind::Dataset => "datasets",
-            Kind::Sandbox => "sandboxes",
-        }
-    }
-}
 
 /// Fetches what is not there yet, and returns its folder.
 ///

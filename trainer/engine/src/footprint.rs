@@ -11,7 +11,7 @@ use crate::model::layout::Layout;
 use crate::model::work::{Back, Both, Widths, Work};
 use crate::model::{PACK_TOKENS, kv_row_elements};
 use crate::train::kept::{Plan, default_budget};
-use crate::worker::EngineOptions;
+use crate::api::EngineOptions;
 
 /// The sizes of a run's batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //!
 //! Knows neither HTTP nor rewards. [`Engine`] is the whole of it for its users: a handle on the one thread that owns the device.
 
+pub mod api;
 pub mod backend;
 pub mod batch;
 pub mod config;
@@ -17,6 +18,10 @@ pub mod text;
 pub mod train;
 pub mod worker;
 
+pub use api::{
+    AdamW, Completion, Device, EngineOptions, Finish, GenerateRequest, ModelInfo, Objective,
+    Objectives, StepReport,
+};
 pub use backend::Dtype;
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
@@ -24,7 +29,4 @@ pub use footprint::{Demand, Footprint};
 pub use model::Lora;
 pub use sample::Sampling;
 pub use train::Sketch;
-pub use worker::{
-    AdamW, Completion, Device, Engine, EngineOptions, Finish, GenerateRequest, ModelInfo,
-    Objective, Objectives, Precision, StepReport,
-};
+pub use worker::{Engine, Precision};

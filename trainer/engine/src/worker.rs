@@ -5,125 +5,19 @@ mod thread;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
-use crate::backend::Dtype;
+use crate::api::{
+    AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
+};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::load::{self, Loaded, TensorSource};
-use crate::model::{Lora, Model};
-use crate::sample::Sampling;
+use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, Sketch, checkpoint};
 pub use checkpoint::Precision;
-pub use device::Device;
 use thread::{Command, Worker};
-
-/// What the engine may use.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct EngineOptions {
-    /// Where to compute.
-    pub device: Device,
-    /// Threads of the cpu backend; `None` takes one a processor that this process may use.
-    pub threads: Option<usize>,
-    /// The numbers that matrix products multiply.
-    pub dtype: Dtype,
-    /// Tokens of key/value cache for generation; `None` takes what the requests at hand need, up to a quarter of the memory.
-    pub kv_tokens: Option<usize>,
-    /// Most tokens of one training pack.
-    pub pack_tokens: Option<usize>,
-    /// Most sequences generated at once.
-    pub max_sequences: Option<usize>,
-    /// Bytes of activations that training keeps from the forward to the backward pass; `None` takes a third of the memory that weights, gradients and moments leave.
-    /// What does not fit is computed again, to the same bits.
-    pub activation_bytes: Option<u64>,
-    /// Train low-rank adapters beside the weights, instead of the weights.
-    pub lora: Option<Lora>,
-}
-
-/// A prompt and the samples wanted of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GenerateRequest {
-    /// Token ids of the prompt; at least one. Computed once for all samples.
-    pub prompt: Arc<[u32]>,
-    /// One completion is drawn for each seed. On the CPU a completion is a function of the weights, the prompt, the sampling and its seed, whatever else is generated with it;
-    /// on a GPU up to rounding, by which a draw may now and then fall otherwise.
-    pub seeds: Vec<u64>,
-    /// How tokens are drawn.
-    pub sampling: Sampling,
-    /// Most tokens of a completion, the end token included.
-    pub max_tokens: usize,
-    /// Token ids that end a completion; they belong to it.
-    pub stop_tokens: Vec<u32>,
-    /// Texts that end a completion. The token that completes one belongs to the completion; [`Completion::text`] ends before it.
-    pub stop_strings: Vec<String>,
-}
-
-/// A finished sample.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Completion {
-    /// Index of the request.
-    pub request: usize,
-    /// Index of the seed in the request.
-    pub sample: usize,
-    /// Token ids, the end token included.
-    pub tokens: Vec<u32>,
-    /// Log-probability of each token under the sampling temperature, from the forward pass that sampled it.
-    pub logp: Vec<f32>,
-    /// Decoded text without special tokens, cut before a stop string.
-    pub text: String,
-    /// Why it ended.
-    pub finish: Finish,
-}
-
-/// Why a completion ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Finish {
-    /// A stop token or a stop string.
-    Stop,
-    /// `max_tokens`, or the model's context.
-    Length,
-}
-
-/// Given per-token numbers of every completion (groups in order, completions in order), returns `dL/dlogp` for each of their tokens in the same shape.
-pub type Objective = Box<dyn FnOnce(&[TokenStats]) -> Result<Vec<Vec<f32>>, String> + Send>;
-
-/// As [`Objective`], but returns several sets of `dL/dlogp`.
-pub type Objectives = Box<dyn FnOnce(&[TokenStats]) -> Result<Vec<Vec<Vec<f32>>>, String> + Send>;
-
-/// One AdamW update (Loshchilov & Hutter 2019, decoupled weight decay) after clipping the gradient's global norm.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct AdamW {
-    /// Learning rate of this update.
-    pub lr: f32,
-    /// Decay of the first moment.
-    pub beta1: f32,
-    /// Decay of the second moment.
-    pub beta2: f32,
-    /// Added to the root of the second moment.
-    pub eps: f32,
-    /// Decoupled weight decay.
-    pub weight_decay: f32,
-    /// Largest global gradient norm; larger gradients are scaled down to it. Infinity leaves them.
-    pub clip_norm: f32,
-}
-
-/// What a training step did.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StepReport {
-    /// The numbers that the objective saw.
-    pub stats: Vec<TokenStats>,
-    /// Global gradient norm before clipping.
-    pub grad_norm: f64,
-    /// Time of the forward passes.
-    pub forward: Duration,
-    /// Time of the backward passes, recomputation included.
-    pub backward: Duration,
-    /// Time of clipping and AdamW.
-    pub optimiser: Duration,
-}
 
 /// A handle on the worker thread. Cheap to clone; the thread ends when the last handle is dropped, which waits for it where the device is a GPU.
 ///
@@ -209,15 +103,15 @@ impl Engine {
         self.ask(move |model, _| train::score(model, &groups, temperature))
     }
 
-    /// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW.
-    /// Where the objective fails or the gradient is not finite, the weights stay as they were.
+    /// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. `None` if the objective skips the update.
+    /// On an error of the objective, or a gradient that is not finite, the weights stay as they were.
     pub fn step(
         &self,
         groups: Vec<Group>,
         temperature: f32,
         objective: Objective,
         adamw: AdamW,
-    ) -> Result<StepReport, EngineError> {
+    ) -> Result<Option<StepReport>, EngineError> {
         if self.base {
             return Err(EngineError::Request(
                 "the model without its adapters is a reference, which is not trained".into(),
@@ -308,23 +202,4 @@ impl Engine {
         self.shared.worker.send(Command::Work(work))?;
         result.recv().map_err(|_| EngineError::Stopped)?
     }
-}
-
-/// Facts about a loaded model.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct ModelInfo {
-    /// Family: `llama`.
-    pub architecture: String,
-    /// Number of weights, a tied head counted once.
-    pub parameters: u64,
-    /// Longest sequence, in tokens.
-    pub context: usize,
-    /// Number of token ids.
-    pub vocabulary: usize,
-    /// The device in words.
-    pub device: String,
-    /// Bytes of weights, gradients and moments in memory.
-    pub bytes: u64,
-    /// Number of weights of adapters, where these are what is trained.
-    pub adapters: Option<u64>,
 }

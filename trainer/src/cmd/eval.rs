@@ -12,15 +12,16 @@ use clap::ValueEnum;
 use datasets::passk::{Estimate, Interval, no_interval, percent};
 use datasets::{Dataset, Task};
 use serde::Serialize;
-use trainer::aside::Aside;
-use trainer::config::{self, MOST_SAMPLES, MOST_TOKENS};
-use trainer::data::{Asking, DataError, Prompt};
+use trainer::atomic_file::AtomicFile;
+use trainer::config::{MOST_SAMPLES, MOST_TOKENS};
+use trainer::data::PromptRenderer;
 use trainer::eval::{
-    self, Evaluation, PassAt, Settings, Summary, UnderWay, UnderWayError, Verdicts,
+    self, Evaluation, PartialEvaluation, PartialEvaluationError, PassAt, Settings, Summary,
+    Verdicts,
 };
 use trainer::policy::Policy;
 use trainer::reward::{RewardClient, RewardError};
-use trainer::rollout::{Kept, RolloutError, Tally};
+use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress};
 use trainer::stderr::say;
 use trainer::stop::Stop;
 
@@ -29,7 +30,7 @@ use super::args::{
     open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
-use super::{Interrupted, Usage, carried, count};
+use super::{Interrupted, Usage, checkpoint_settings, count, prompts};
 
 /// Evaluate Pass@k of a model on a data set, judged by a verifier
 ///
@@ -132,50 +133,55 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     few_enough(tasks.len().min(limit), args.samples)?;
     // What can be wrong here is better known before the verifier is waited for.
     let model = model_path(&args.model)?;
-    let mut carried = carried::Settings::of(&model)?;
-    let mut asking = carried.asking(&args.prompt, &args.dataset, tasks)?;
-    let settings = settings::resolve(args, k, &mut carried, &asking);
-    carried.tell();
+    let mut checkpoint = checkpoint_settings::Settings::of(&model)?;
+    let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, tasks)?;
+    let settings = settings::resolve(args, k, &mut checkpoint, &renderer);
+    checkpoint.report();
     let mut verifier = args.verifier.settings();
     if !args.any_verifier {
-        verifier = carried.verifier(verifier)?;
+        verifier = checkpoint.verifier(verifier)?;
     }
     let rewards = RewardClient::new(&verifier)?;
     // Whether it can be written is better known before all the work.
     args.out.as_deref().map(create).transpose()?;
-    let mut under_way = args.out.as_deref().map(UnderWay::open).transpose()?;
-    if let Some(day) = under_way.as_ref().and_then(UnderWay::day) {
+    let mut partial_evaluation = args
+        .out
+        .as_deref()
+        .map(PartialEvaluation::open)
+        .transpose()?;
+    if let Some(day) = partial_evaluation.as_ref().and_then(PartialEvaluation::day) {
         // What was drawn yesterday was drawn of yesterday's prompts.
-        asking = asking.on(day);
+        renderer = renderer.on(day);
     }
     let evaluation = super::block_on(async {
         let started = rewards.start(&args.dataset, &dataset).await;
-        started.map_err(|error| unlike_training(error, carried.source()))?;
+        started.map_err(|error| unlike_training(error, checkpoint.source()))?;
         let engine = tokio::task::block_in_place(|| open_model(&args.model, &args.device))?;
         let device = engine.info().device.clone();
         let engine: Arc<dyn Policy> = Arc::new(engine);
         let mut tasks = args.split.tasks(dataset);
         tasks.truncate(limit);
-        let prompts = tokio::task::block_in_place(|| asked(&asking, engine.as_ref(), tasks))?;
-        let mut kept = match &mut under_way {
-            Some(under_way) => {
+        let prompts =
+            tokio::task::block_in_place(|| prompts::of_tasks(&renderer, engine.as_ref(), tasks))?;
+        let mut kept = match &mut partial_evaluation {
+            Some(partial_evaluation) => {
                 let origin = tokio::task::block_in_place(|| {
                     settings::origin(&model, &prompts, &settings, &args.device.dtype, &device)
                 })?;
-                let kept = under_way.take_up(&origin, asking.day())?;
-                if under_way.drawn() > 0 {
+                let kept = partial_evaluation.resume(&origin, renderer.day())?;
+                if partial_evaluation.drawn() > 0 {
                     say(&format!(
                         "going on with {} that were drawn before",
-                        count(under_way.drawn(), "completion")
+                        count(partial_evaluation.drawn(), "completion")
                     ));
                 }
                 kept
             }
-            None => Kept::default(),
+            None => PartialRollout::default(),
         };
         let stop = Stop::on_ctrl_c();
         let bar = bar((prompts.len() * args.samples) as u64, "samples");
-        let mut watch = |tally: &Tally| {
+        let mut watch = |tally: &RolloutProgress| {
             bar.set_position(tally.drawn as u64);
             bar.set_message(format!(
                 "{:.0} tokens/s",
@@ -196,10 +202,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (evaluation, kept) = match evaluation {
         Ok(evaluation) => evaluation,
         Err(error) => {
-            if let Some(under_way) = under_way {
+            if let Some(partial_evaluation) = partial_evaluation {
                 // Those of another evaluation are none of this one.
-                let known = !error.is::<UnderWayError>();
-                stopped(under_way, known);
+                let known = !error.is::<PartialEvaluationError>();
+                stopped(partial_evaluation, known);
             }
             return Err(error);
         }
@@ -209,12 +215,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     let judged = judged(&evaluation);
-    match under_way {
-        Some(under_way) if judged.is_ok() => under_way.finish(kept),
-        Some(under_way) => stopped(under_way, true),
+    match partial_evaluation {
+        Some(partial_evaluation) if judged.is_ok() => partial_evaluation.finish(kept),
+        Some(partial_evaluation) => stopped(partial_evaluation, true),
         None => {}
     }
-    super::print(&shown(args, &settings, &asking, &evaluation)?)?;
+    super::print(&shown(args, &settings, &renderer, &evaluation)?)?;
     if let Some(hint) = Verdicts::of(&evaluation.records).hint() {
         say(&format!("warning: {hint}"));
     }
@@ -248,15 +254,15 @@ fn unlike_training(error: RewardError, source: Option<&Path>) -> anyhow::Error {
 }
 
 /// Says what an evaluation that ends early leaves, where the completions are its own.
-fn stopped(under_way: UnderWay, own: bool) {
-    let drawn = under_way.drawn();
+fn stopped(partial_evaluation: PartialEvaluation, own: bool) {
+    let drawn = partial_evaluation.drawn();
     if drawn > 0 && own {
         say(&format!(
             "{} kept; the same command goes on with them",
             count(drawn, "completion")
         ));
     }
-    under_way.leave();
+    partial_evaluation.leave();
 }
 
 /// Refuses an evaluation of which nothing could be judged: it measured nothing.
@@ -298,49 +304,13 @@ fn wanted(args: &Args) -> Result<Vec<usize>, Usage> {
     }
 }
 
-/// How tasks are asked, by a template that suits them.
-pub(crate) fn asking(data: &config::Data, tasks: &[Task]) -> anyhow::Result<Asking> {
-    if tasks.is_empty() {
-        return Err(Usage(format!(
-            "the data set {} has no tasks in this split; give the other one with --split",
-            data.dataset
-        ))
-        .into());
-    }
-    let asking = Asking::new(data).and_then(|asking| asking.suits(tasks).map(|()| asking));
-    asking.map_err(|error| match error {
-        DataError::Template(reason) => Usage(format!("--template: {reason}")).into(),
-        other => anyhow::Error::new(other),
-    })
-}
-
-/// The prompts of tasks; those that fill the model's context are left out with a warning.
-pub(crate) fn asked(
-    asking: &Asking,
-    policy: &dyn Policy,
-    tasks: Vec<Task>,
-) -> anyhow::Result<Vec<Arc<Prompt>>> {
-    let all = tasks.len();
-    let room = policy.context().saturating_sub(1);
-    let (prompts, left_out) = asking.prompts(policy, tasks, room)?;
-    if prompts.is_empty() {
-        bail!("no task is left to ask: every prompt fills the model's context");
-    }
-    if left_out > 0 {
-        say(&format!(
-            "warning: {left_out} of {all} tasks are left out, since their prompts fill the model's context"
-        ));
-    }
-    Ok(prompts)
-}
-
 /// Begins a file that `--out` names.
-pub(crate) fn create(path: &Path) -> anyhow::Result<Aside> {
-    Aside::create(path)
+pub(crate) fn create(path: &Path) -> anyhow::Result<AtomicFile> {
+    AtomicFile::create(path)
         .map_err(|error| Usage(format!("{} cannot be written: {error}", path.display())).into())
 }
 
-fn write_samples(mut file: Aside, evaluation: &Evaluation) -> std::io::Result<()> {
+fn write_samples(mut file: AtomicFile, evaluation: &Evaluation) -> std::io::Result<()> {
     for record in &evaluation.records {
         serde_json::to_writer(&mut file, record)?;
         file.write_all(b"\n")?;
@@ -369,7 +339,7 @@ struct Figures<'a> {
 fn shown(
     args: &Args,
     settings: &Settings,
-    asking: &Asking,
+    renderer: &PromptRenderer,
     evaluation: &Evaluation,
 ) -> anyhow::Result<String> {
     let summary = evaluation.summary(&settings.k);
@@ -383,7 +353,7 @@ fn shown(
             samples_per_task: args.samples,
             temperature,
             max_tokens: settings.drawing.max_tokens,
-            template: asking.name(),
+            template: renderer.name(),
             seed: args.seed,
             summary: &summary,
             verdicts,

@@ -7,10 +7,11 @@ use datasets::DatasetError;
 use datasets::fetch::FetchError;
 use trainer::config::ConfigError;
 use trainer::data::DataError;
-use trainer::eval::UnderWayError;
+use trainer::eval::PartialEvaluationError;
+use trainer::plan::TooLarge;
 use trainer::report::RunError;
 use trainer::reward::RewardError;
-use trainer::run::{TooLarge, TrainError};
+use trainer::run::TrainError;
 use verifier_api::ClientError;
 
 use super::{Interrupted, Usage};
@@ -35,8 +36,8 @@ fn is_typed(error: &(dyn Error + 'static)) -> bool {
         || error.is::<TooLarge>()
         || error.downcast_ref::<TrainError>().is_some_and(train)
         || matches!(
-            error.downcast_ref::<UnderWayError>(),
-            Some(UnderWayError::Other { .. })
+            error.downcast_ref::<PartialEvaluationError>(),
+            Some(PartialEvaluationError::Other { .. })
         )
         || error.downcast_ref::<DataError>().is_some_and(data)
         || error.downcast_ref::<RewardError>().is_some_and(reward)

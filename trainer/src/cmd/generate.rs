@@ -14,9 +14,9 @@ use datasets::Task;
 use engine::text::{Date, today};
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest};
 use serde::{Deserialize, Serialize};
-use trainer::aside::Aside;
+use trainer::atomic_file::AtomicFile;
 use trainer::config::{MOST_SAMPLES, MOST_TOKENS};
-use trainer::data::Asking;
+use trainer::data::PromptRenderer;
 use trainer::seed;
 use trainer::stderr::say;
 use trainer::stop::Stop;
@@ -26,8 +26,9 @@ use super::args::{
     open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
-use super::eval::{Part, asked, create};
-use super::{Interrupted, Usage, carried, count};
+use super::eval::{Part, create};
+use super::prompts;
+use super::{Interrupted, Usage, checkpoint_settings, count};
 
 /// Most tokens of a completion where nothing says otherwise.
 const MAX_TOKENS: usize = 256;
@@ -141,15 +142,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(dataset) = &args.dataset {
         apart("--dataset", Path::new(dataset), &args.out)?;
     }
-    let mut carried = match model_path(&args.model) {
-        Ok(model) => carried::Settings::of(&model)?,
+    let mut checkpoint = match model_path(&args.model) {
+        Ok(model) => checkpoint_settings::Settings::of(&model)?,
         // What is wrong with the input is told first.
-        Err(_) => carried::Settings::default(),
+        Err(_) => checkpoint_settings::Settings::default(),
     };
-    let source = Source::read(args, &mut carried)?;
+    let source = Source::read(args, &mut checkpoint)?;
     few_enough(source.len(), args.samples)?;
     model_path(&args.model)?;
-    carried.tell();
+    checkpoint.report();
     // A folder that cannot be written to is better known before the model has worked. Nothing is left in it while the model is opened.
     drop(create(&args.out)?);
     let engine = open_model(&args.model, &args.device)?;
@@ -250,22 +251,25 @@ struct Source<'a> {
 enum Origin<'a> {
     /// Lines with their numbers, from 1, and the day that a chat template writes.
     File(&'a Path, Vec<(usize, PromptLine)>, Date),
-    Tasks(Asking, Vec<Task>),
+    Tasks(PromptRenderer, Vec<Task>),
 }
 
 impl<'a> Source<'a> {
     /// A model's own settings hold for tasks; a prompt is completed as it stands.
-    fn read(args: &'a Args, carried: &mut carried::Settings) -> anyhow::Result<Self> {
+    fn read(
+        args: &'a Args,
+        checkpoint: &mut checkpoint_settings::Settings,
+    ) -> anyhow::Result<Self> {
         let limit = args.limit.unwrap_or(usize::MAX);
         if let Some(name) = &args.dataset {
             let dataset = open_dataset(name, args.data_dir.as_deref())?;
             let mut tasks = args.split.tasks(dataset);
             tasks.truncate(limit);
             let prompt = PromptArgs::new(args.template.clone(), args.chat, args.stop.clone());
-            let asking = carried.asking(&prompt, name, &tasks)?;
+            let renderer = checkpoint.renderer(&prompt, name, &tasks)?;
             return Ok(Source {
-                from: Origin::Tasks(asking, tasks),
-                max_tokens: carried.max_tokens(args.max_tokens, MAX_TOKENS),
+                from: Origin::Tasks(renderer, tasks),
+                max_tokens: checkpoint.max_tokens(args.max_tokens, MAX_TOKENS),
             });
         }
         // clap has made sure that one of the two is there.
@@ -273,7 +277,7 @@ impl<'a> Source<'a> {
         let mut lines = read(path)?;
         lines.truncate(limit);
         let day = match lines.iter().any(|(_, line)| line.messages.is_some()) {
-            true => carried.day(),
+            true => checkpoint.day(),
             false => today(),
         };
         Ok(Source {
@@ -305,13 +309,13 @@ impl<'a> Source<'a> {
                 let prompts = prompts.collect::<anyhow::Result<_>>()?;
                 Ok((prompts, args.stop.clone()))
             }
-            Origin::Tasks(asking, tasks) => {
-                let prompts = asked(&asking, engine, tasks)?.into_iter();
+            Origin::Tasks(renderer, tasks) => {
+                let prompts = prompts::of_tasks(&renderer, engine, tasks)?.into_iter();
                 let prompts = prompts.map(|prompt| Asked {
                     id: prompt.task.id.clone().into(),
                     tokens: Arc::clone(&prompt.tokens),
                 });
-                Ok((prompts.collect(), asking.stop_strings().to_vec()))
+                Ok((prompts.collect(), renderer.stop_strings().to_vec()))
             }
         }
     }
@@ -387,7 +391,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
 
 /// A file of lines that come in any order and stand in theirs. Written aside as they come; it gets its name at the end.
 struct Ordered {
-    file: Aside,
+    file: AtomicFile,
     path: PathBuf,
     /// Lines that wait for one before them.
     waiting: BTreeMap<usize, String>,
@@ -396,7 +400,7 @@ struct Ordered {
 }
 
 impl Ordered {
-    fn new(file: Aside, path: &Path, wanted: usize) -> Self {
+    fn new(file: AtomicFile, path: &Path, wanted: usize) -> Self {
         Self {
             file,
             path: path.to_owned(),

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::ArgGroup;
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
+use trainer::plan::{MemoryBudget, MemoryEstimate, Plan};
 use trainer::policy::Unloaded;
 use trainer::reward::RewardClient;
-use trainer::run::{
-    self, Ended, Launch, Plan, Progress, Room, RunFolder, Taken, Target, TrainError,
-};
+use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target, TrainError};
 use trainer::stderr::say;
 use trainer::stop::Stop;
 
@@ -127,7 +126,7 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
 
 /// What goes on with a run, typed in whatever folder.
 fn resume_command(folder: &Path) -> String {
-    let folder = run::in_full(folder).display().to_string();
+    let folder = run::absolute(folder).display().to_string();
     let plain = |letter: char| letter.is_alphanumeric() || "/._-+=:@%,".contains(letter);
     if folder.chars().all(plain) {
         return format!("rapid train --resume {folder}");
@@ -161,14 +160,14 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
             let model = Unloaded::open(&path)?;
             let prompts = Prompts::new(config, dataset, &model)?;
             evaluated = prompts.eval.len();
-            Some(Taken::new(config, &model.config, &prompts)?)
+            Some(MemoryEstimate::new(config, &model.config, &prompts)?)
         }
     };
     let device = config.engine_options()?.device;
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
     }
-    let room = model.map_or(Ok(None), |model| model.fits(Room::of(device)));
+    let room = model.map_or(Ok(None), |model| model.fits(MemoryBudget::of(device)));
     if let Ok(Some(large)) = room {
         say(&format!("warning: {large}"));
     }

@@ -3,8 +3,8 @@
 use crate::config::Config;
 use crate::seed;
 
-/// The whole course of a run. Prompts are asked epoch after epoch, each epoch in an order of its own; phases and updates cut this one
-/// long list, so only the last phase, and in it the last update, may be shorter.
+/// The prompts of a whole run. Each epoch has all prompts in an order of its own; phases and updates divide this one long list, so only the last phase, and in it
+/// the last update, may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     seed: u64,
@@ -39,7 +39,7 @@ pub struct Phase {
 }
 
 impl Schedule {
-    /// The course of a recipe over `tasks` training prompts (at least one).
+    /// The schedule of a recipe over `tasks` training prompts (at least one).
     #[must_use]
     pub fn new(config: &Config, tasks: usize) -> Self {
         let per_update = config.prompts_per_update();
@@ -174,8 +174,8 @@ mod tests {
         fn each_epoch_asks_each_prompt_once_and_only_the_last_phase_is_shorter(
             tasks in 1usize..40, epochs in 1usize..4, per_update in 1usize..9, h in 1usize..5,
         ) {
-            let course = schedule(tasks * epochs, tasks, per_update, h);
-            let phases: Vec<Phase> = (0..course.phases()).map(|i| course.phase(i)).collect();
+            let planned = schedule(tasks * epochs, tasks, per_update, h);
+            let phases: Vec<Phase> = (0..planned.phases()).map(|i| planned.phase(i)).collect();
             let mut counts: HashMap<Slot, usize> = HashMap::new();
             for slot in phases.iter().flat_map(Phase::slots) {
                 *counts.entry(slot).or_default() += 1;
@@ -188,29 +188,29 @@ mod tests {
             }
             let last = &phases[phases.len() - 1];
             prop_assert!(!last.updates.is_empty() && last.updates.iter().all(|update| !update.is_empty()));
-            prop_assert_eq!(last.first_update + last.updates.len(), course.updates());
+            prop_assert_eq!(last.first_update + last.updates.len(), planned.updates());
         }
 
         #[test]
         fn every_update_lies_in_the_phase_that_is_named_for_it(asked in 1usize..200, tasks in 1usize..40, per_update in 1usize..9, h in 1usize..5) {
-            let course = schedule(asked, tasks, per_update, h);
-            for done in 0..course.updates() {
-                let phase = course.phase(course.phase_of(done));
+            let planned = schedule(asked, tasks, per_update, h);
+            for done in 0..planned.updates() {
+                let phase = planned.phase(planned.phase_of(done));
                 prop_assert!(phase.first_update <= done && done < phase.first_update + phase.updates.len());
             }
-            prop_assert!(course.phase(course.phases()).updates.is_empty());
+            prop_assert!(planned.phase(planned.phases()).updates.is_empty());
         }
     }
 
     #[test]
     fn no_two_draws_of_a_run_ask_for_the_same_seeds() {
-        let course = schedule(4000, 4, 1, 1000);
+        let planned = schedule(4000, 4, 1, 1000);
         let mut epochs: HashSet<usize> = (0..1000).collect();
         let numbers = [0, 1, 2, 255, 256, 257, 511, 512, 999];
         for phase in [0, 1, 2, 3, 4, 256] {
             for from in numbers.into_iter().chain([9_999]) {
                 for round in numbers {
-                    let slots = course.reserve(phase, from, round, 9);
+                    let slots = planned.reserve(phase, from, round, 9);
                     assert_eq!(slots.len(), 4, "each prompt once");
                     let epoch = slots[0].epoch;
                     assert!(slots.iter().all(|slot| slot.epoch == epoch));

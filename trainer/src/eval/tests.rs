@@ -2,7 +2,7 @@ use engine::Finish;
 use verifier_api::Verdict;
 
 use super::{Reading, Record, counts, gain, summary};
-use crate::run::record::SampleRecord;
+use crate::record::SampleRecord;
 
 fn record(task: &str, sample: usize, reward: Option<f64>, any_form: Option<f64>) -> Record {
     Record {

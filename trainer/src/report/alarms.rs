@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use super::escape::html;
 use super::run_data::RunData;
-use crate::run::alarms::{AlarmRecord, State};
+use crate::record::{AlarmRecord, AlarmState};
 
 /// The section of one run, `name` being what its heading says of whose it is, as HTML; nothing where nothing rang.
 pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
     let raised: Vec<&AlarmRecord> = run
         .alarms
         .iter()
-        .filter(|alarm| alarm.state == State::Raised)
+        .filter(|alarm| alarm.state == AlarmState::Raised)
         .collect();
     if raised.is_empty() {
         return;
@@ -22,7 +22,9 @@ pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
     );
     for alarm in raised {
         let over = run.alarms.iter().find(|other| {
-            other.state == State::Cleared && other.alarm == alarm.alarm && other.step >= alarm.step
+            other.state == AlarmState::Cleared
+                && other.alarm == alarm.alarm
+                && other.step >= alarm.step
         });
         let until = over.map_or_else(
             || "not over".to_owned(),

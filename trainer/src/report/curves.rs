@@ -6,7 +6,7 @@ use super::axis::Unit;
 use super::chart::{Chart, Series};
 use super::run_data::RunData;
 use super::table::Comparison;
-use crate::run::record::StepRecord;
+use crate::record::StepRecord;
 
 /// A quantity of an update.
 struct Quantity {

@@ -6,7 +6,7 @@ use super::escape::html;
 use super::marks::mark;
 use super::run_data::RunData;
 use super::settings;
-use crate::run::record::ExtensionRecord;
+use crate::record::ExtensionRecord;
 
 /// The heading of the page, with that of every run.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::aside::Aside;
+use crate::atomic_file::AtomicFile;
 use crate::escape;
 
 pub use run_data::{RunData, RunError};
@@ -90,7 +90,7 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
 
 /// Puts a text in a file's place.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
-    Aside::create(path)
+    AtomicFile::create(path)
         .and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.finish()

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::config::Config;
 use crate::eval::Record;
-use crate::run::alarms::AlarmRecord;
-use crate::run::record::{EvalRecord, ExtensionRecord, StepRecord, StepTimings};
+use crate::record::AlarmRecord;
+use crate::record::{EvalRecord, ExtensionRecord, StepRecord, StepTimings};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq)]

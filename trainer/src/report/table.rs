@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
 
 use crate::eval::{self, Reading, Record};
-use crate::run::record::EvalRecord;
+use crate::record::EvalRecord;
 
 use super::escape::csv;
 use super::run_data::RunData;

@@ -13,8 +13,8 @@ use verifier_api::Verdict;
 use super::{Comparison, RunData, write};
 use crate::algo::Metrics;
 use crate::eval::{self, Reading, Record};
-use crate::run::alarms::{Alarm, AlarmRecord, State};
-use crate::run::record::{
+use crate::record::{Alarm, AlarmRecord, AlarmState};
+use crate::record::{
     EvalRecord, ExtensionRecord, GroupCounts, SampleRecord, StepRecord, StepTimings,
 };
 use datasets::passk;
@@ -119,7 +119,7 @@ fn step(step: usize) -> StepRecord {
         length_mean: 8.5,
         length_max: 12,
         truncated: 0.25,
-        repeats: crate::run::Repeats::default(),
+        repeats: crate::record::Repeats::default(),
         lr: 1e-5,
     }
 }
@@ -169,7 +169,7 @@ fn folder_of(root: &Path, sets: &[&str], before: &[Record], after: &[Record]) {
     };
     lines(
         &root.join("alarms.jsonl"),
-        &[alarm(6, State::Raised), alarm(8, State::Cleared)],
+        &[alarm(6, AlarmState::Raised), alarm(8, AlarmState::Cleared)],
     );
     lines(&root.join("samples/eval-0.jsonl"), before);
     lines(&root.join("samples/eval-10.jsonl"), after);

@@ -2,7 +2,7 @@
 
 use super::run_data::RunData;
 use super::stack::Stack;
-use crate::run::record::StepTimings;
+use crate::record::StepTimings;
 
 const PARTS: [&str; 6] = [
     "inference",

@@ -10,7 +10,7 @@ use super::marks::{letter, mark};
 use super::outcome::{count, difference_cell};
 use super::run_data::RunData;
 use super::settings;
-use crate::run::record::EvalRecord;
+use crate::record::EvalRecord;
 
 /// Two runs, by their places, and what their last evaluations say.
 pub(super) struct Versus<'a> {

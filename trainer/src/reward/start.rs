@@ -11,7 +11,7 @@ use datasets::{Dataset, Task};
 use tokio::time::timeout;
 use verifier_api::{ClientError, GraderInfo, GraderState, ServiceInfo, Verdict};
 
-use super::{Ask, Judged, RewardClient, RewardError, status};
+use super::{JudgeRequest, Judged, RewardClient, RewardError, status};
 use crate::stderr::say;
 
 /// A verifier that was started a moment before may not listen yet, and what stands before it may not have found it.
@@ -190,7 +190,7 @@ impl RewardClient {
     /// Has the first task judged and, where there is no verdict on it, others, since it may be the task that is broken. Which verdict does not matter.
     async fn probe(&self, kind: &'static str, tasks: &[&Task]) -> Result<(), RewardError> {
         let started = Instant::now();
-        let trials: Vec<Ask> = spread(tasks).map(|task| trial(kind, task)).collect();
+        let trials: Vec<JudgeRequest> = spread(tasks).map(|task| trial(kind, task)).collect();
         let Some((first, others)) = trials.split_first() else {
             return Ok(());
         };
@@ -201,7 +201,7 @@ impl RewardClient {
         // Where patience has ended, others would only take as long.
         let patience = self.inner.patience;
         let patient = patience.is_zero() || started.elapsed() < patience;
-        let others: &[Ask] = if patient { others } else { &[] };
+        let others: &[JudgeRequest] = if patient { others } else { &[] };
         let judged = self.judge(others.to_vec()).await?;
         if judged.iter().any(|judged| unjudged(judged).is_none()) {
             tracing::warn!(
@@ -244,14 +244,14 @@ fn spread<'a>(tasks: &[&'a Task]) -> impl Iterator<Item = &'a Task> {
 }
 
 /// A completion that gets a verdict wherever there can be one.
-fn trial(kind: &str, task: &Task) -> Ask {
+fn trial(kind: &str, task: &Task) -> JudgeRequest {
     let completion = match kind {
         "math" => "\\boxed{0}",
         "code" => "```python\npass\n```",
         // Goes to Lean, which reads the task's header and statement.
         _ => "trivial",
     };
-    Ask {
+    JudgeRequest {
         prompt: task.question.as_str().into(),
         completion: completion.to_owned(),
         task: Arc::new(task.clone()),

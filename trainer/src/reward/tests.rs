@@ -7,11 +7,11 @@ use verifier_api::TaskRef;
 use super::*;
 use crate::scripted::{Answer, MOST_ITEMS, Scripted, dataset, judgement, verifier_settings};
 
-fn asks(completions: &[&str]) -> Vec<Ask> {
+fn asks(completions: &[&str]) -> Vec<JudgeRequest> {
     let task = Arc::new(dataset(1, 0).train[0].clone());
     completions
         .iter()
-        .map(|completion| Ask {
+        .map(|completion| JudgeRequest {
             task: task.clone(),
             prompt: "question".into(),
             completion: (*completion).to_owned(),
@@ -499,7 +499,7 @@ fn a_code_task_travels_whole_with_all_that_decides() {
         atol: 1e-6,
         compare: Compare::Root,
     };
-    let ask = Ask {
+    let ask = JudgeRequest {
         task: Arc::new(Task {
             id: "mine/1".into(),
             question: "q".into(),

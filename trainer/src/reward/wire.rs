@@ -4,11 +4,11 @@ use datasets::digest::Digest;
 use datasets::{CodeTask, Compare, TaskSpec, Value};
 use verifier_api::{CodeTest, InlineTask, Item, TaskRef};
 
-use super::Ask;
+use super::JudgeRequest;
 
 /// The item of a completion; `id` is its place in the batch. Where the task goes by its id, `named` is the digest of what decides on it, so that the verifier judges by
 /// that or not at all. With `all_tests`, its tests are counted beyond the first that fails.
-pub(super) fn item(id: usize, ask: &Ask, named: Option<Digest>, all_tests: bool) -> Item {
+pub(super) fn item(id: usize, ask: &JudgeRequest, named: Option<Digest>, all_tests: bool) -> Item {
     let task = match named {
         Some(_) => TaskRef::Named(ask.task.id.clone()),
         None => TaskRef::Inline(inline(&ask.task.spec)),

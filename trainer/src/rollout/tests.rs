@@ -1,11 +1,14 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::policy::Policy;
+use crate::reward::RewardClient;
 use crate::scripted::{Answer, Scripted, Toy, dataset, prompt, verifier_settings};
 use crate::seed;
+use crate::stop::Stop;
 
-fn drawing() -> Drawing {
-    Drawing {
+fn drawing() -> SamplingParams {
+    SamplingParams {
         sampling: Sampling {
             temperature: 1.0,
             ..Sampling::default()
@@ -15,11 +18,11 @@ fn drawing() -> Drawing {
     }
 }
 
-fn queries(policy: &dyn Policy, prompts: usize, samples: usize) -> Vec<Query> {
+fn queries(policy: &dyn Policy, prompts: usize, samples: usize) -> Vec<RolloutRequest> {
     dataset(prompts, 0)
         .train
         .iter()
-        .map(|task| Query {
+        .map(|task| RolloutRequest {
             prompt: prompt(policy, task),
             seeds: (0..samples)
                 .map(|sample| seed::of_sample(1, 0, &task.id, sample))
@@ -37,13 +40,13 @@ async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
     let (policy, server) = (policy(), Scripted::of_letter_b().await);
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let queries = queries(policy.as_ref(), 6, 8);
-    let mut last = Tally::default();
+    let mut last = RolloutProgress::default();
     let rollout = collect(
         &policy,
         &rewards,
         &queries,
         &drawing(),
-        &mut Kept::default(),
+        &mut PartialRollout::default(),
         &Stop::default(),
         &mut |tally| last = *tally,
     )
@@ -54,7 +57,7 @@ async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
         &rewards,
         &queries,
         &drawing(),
-        &mut Kept::default(),
+        &mut PartialRollout::default(),
         &Stop::default(),
         &mut |_| {},
     )
@@ -99,13 +102,14 @@ async fn completions_are_judged_while_others_are_still_being_drawn() {
     let (policy, server) = (policy(), Scripted::of_letter_b().await);
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let mut early = false;
-    let mut watch = |tally: &Tally| early |= tally.judged > 0 && tally.drawn < tally.wanted;
+    let mut watch =
+        |tally: &RolloutProgress| early |= tally.judged > 0 && tally.drawn < tally.wanted;
     collect(
         &policy,
         &rewards,
         &queries(policy.as_ref(), 40, 8),
         &drawing(),
-        &mut Kept::default(),
+        &mut PartialRollout::default(),
         &Stop::default(),
         &mut watch,
     )
@@ -121,7 +125,7 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
     let url = server.lock().unwrap().as_ref().unwrap().url.clone();
     let rewards = RewardClient::new(&verifier_settings(&url, 60)).unwrap();
     let address = url.trim_start_matches("http://").to_owned();
-    let mut watch = |tally: &Tally| {
+    let mut watch = |tally: &RolloutProgress| {
         if tally.judged >= 20
             && let Some(killed) = server.lock().unwrap().take()
         {
@@ -142,7 +146,7 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
         &rewards,
         &queries(policy.as_ref(), 30, 8),
         &drawing(),
-        &mut Kept::default(),
+        &mut PartialRollout::default(),
         &Stop::default(),
         &mut watch,
     )
@@ -166,7 +170,7 @@ async fn a_request_to_stop_ends_the_phase_at_once() {
     let (policy, server, stop) = (policy(), Scripted::of_letter_b().await, Stop::default());
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let asked = stop.clone();
-    let mut watch = |tally: &Tally| {
+    let mut watch = |tally: &RolloutProgress| {
         if tally.drawn == 5 {
             asked.request();
         }
@@ -176,7 +180,7 @@ async fn a_request_to_stop_ends_the_phase_at_once() {
         &rewards,
         &queries(policy.as_ref(), 100, 8),
         &drawing(),
-        &mut Kept::default(),
+        &mut PartialRollout::default(),
         &stop,
         &mut watch,
     )
@@ -197,7 +201,7 @@ async fn what_a_phase_that_was_broken_off_had_drawn_is_not_drawn_again() {
         &rewards,
         &queries,
         &drawing(),
-        &mut Kept::default(),
+        &mut PartialRollout::default(),
         &Stop::default(),
         &mut |_| {},
     )
@@ -211,7 +215,7 @@ async fn what_a_phase_that_was_broken_off_had_drawn_is_not_drawn_again() {
         &rewards,
         &queries,
         &drawing(),
-        &mut Kept::open(&path).unwrap(),
+        &mut PartialRollout::open(&path).unwrap(),
         &stop,
         &mut |tally| {
             if tally.drawn == 21 {
@@ -234,7 +238,7 @@ async fn what_a_phase_that_was_broken_off_had_drawn_is_not_drawn_again() {
             &rewards,
             &queries,
             &drawing(),
-            &mut Kept::open(&path).unwrap(),
+            &mut PartialRollout::open(&path).unwrap(),
             &Stop::default(),
             &mut |tally| {
                 first.get_or_insert((tally.drawn, tally.elapsed));

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use engine::EngineError;
 
-use super::plan::TooLarge;
 use crate::config::{Config, ConfigError};
 use crate::data::DataError;
+use crate::plan::TooLarge;
 use crate::reward::RewardError;
 use crate::rollout::RolloutError;
 
@@ -173,7 +173,7 @@ pub enum TrainError {
     #[error(
         "{path} {reason}; delete that file to continue with tasks and model as they are now, and with --data-dir where the run began with it"
     )]
-    DataNote {
+    Provenance {
         /// The file.
         path: PathBuf,
         /// What is wrong.
@@ -196,6 +196,32 @@ pub enum TrainError {
     },
 }
 
+/// Why the training loop ended before its last update.
+pub(super) enum Halt {
+    /// A stop was requested.
+    Stopped,
+    /// Something failed.
+    Failed(TrainError),
+}
+
+impl<E: Into<TrainError>> From<E> for Halt {
+    fn from(error: E) -> Self {
+        match error.into() {
+            TrainError::Rollout(RolloutError::Stopped) => Self::Stopped,
+            error => Self::Failed(error),
+        }
+    }
+}
+
+impl From<RolloutError> for TrainError {
+    fn from(error: RolloutError) -> Self {
+        match error {
+            RolloutError::Keep { path, source } => Self::Io { path, source },
+            error => Self::Rollout(error),
+        }
+    }
+}
+
 impl TrainError {
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io {
@@ -215,14 +241,6 @@ impl TrainError {
                 config.data.dataset,
                 path.display()
             ),
-        }
-    }
-
-    /// Why completions were not collected.
-    pub(super) fn of_rollout(error: RolloutError) -> Self {
-        match error {
-            RolloutError::Keep { path, source } => Self::Io { path, source },
-            error => Self::Rollout(error),
         }
     }
 
@@ -257,7 +275,7 @@ impl TrainError {
                 | Self::Samples(_)
                 | Self::OtherTasks { .. }
                 | Self::OtherModel(_)
-                | Self::DataNote { .. }
+                | Self::Provenance { .. }
                 | Self::Teacher { .. }
                 | Self::Reward(RewardError::Policy { .. } | RewardError::Unsaid { .. })
                 | Self::Shorter { .. }

@@ -1,4 +1,4 @@
-//! A run made longer: `--resume RUN --set run.updates=N`, and what its course owes to the shorter one.
+//! Extending a run: `--resume RUN --set run.updates=N`.
 //!
 //! Prompts and seeds do not depend on a run's length, so with a constant learning rate a run made longer is, to the bit, the run that was as long from the
 //! start, unless the old end cut its last inference phase short: that phase drew fewer completions than it draws now. Then the run steps back to a checkpoint
@@ -8,13 +8,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::folder::{RunFolder, content, lines, whole_lines, write_aside};
-use super::journal::now;
+use super::folder::{
+    Log, RunFolder, checkpoint, content, lines, rollouts, whole_lines, write_aside,
+};
 use super::learning_rate::learning_rate;
-use super::record::{EvalRecord, ExtensionRecord};
-use super::{Job, Log, TrainError, checkpoint, store};
+use super::{Job, TrainError};
 use crate::config::{Config, LrSchedule};
 use crate::data::Schedule;
+use crate::record::{EvalRecord, ExtensionRecord, timestamp};
 
 /// What it takes to make a run longer, before anything is written.
 #[derive(Debug, PartialEq)]
@@ -31,20 +32,20 @@ pub(super) struct Extension {
 
 impl Extension {
     /// `None` where the run stays as long as it was. `begun` is its configuration so far, `newest` its newest checkpoint, `logged` its updates in the logs,
-    /// and `things` the tasks, or lessons, that it trains on.
+    /// and `tasks` the number of tasks, or demonstrations, that it trains on.
     ///
     /// # Errors
     /// [`TrainError::Shorter`].
     pub(super) fn of(
         job: &Job,
         begun: &Config,
-        things: usize,
+        tasks: usize,
         newest: usize,
         logged: usize,
     ) -> Result<Option<Self>, TrainError> {
         let (before, after) = (
-            Schedule::new(begun, things),
-            Schedule::new(&job.config, things),
+            Schedule::new(begun, tasks),
+            Schedule::new(&job.config, tasks),
         );
         if after.prompts() == before.prompts() {
             return Ok(None);
@@ -74,9 +75,9 @@ impl Extension {
             newest
         };
         let phase = after.phase(after.phase_of(from));
-        let redrawn = from > shared && from > phase.first_update && job.lessons.is_none();
+        let redrawn = from > shared && from > phase.first_update && job.demonstrations.is_none();
         // Of an earlier time that the run was made longer, and killed before the phase was drawn.
-        let pending = from == newest && redraws(&job.folder, &before, newest)?;
+        let pending = from == newest && resamples(&job.folder, &before, newest)?;
         let diverged = read(&job.folder)?.into_iter().any(|earlier| {
             !earlier.equal && earlier.from <= from && earlier.updates <= before.updates()
         });
@@ -94,7 +95,7 @@ impl Extension {
                 equal: same_rate && from <= shared && !diverged,
                 lr_before: (newest > 0).then(|| rate(newest, &before)),
                 lr: rate(from + 1, &after),
-                at: now(),
+                at: timestamp(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             schedule: job.config.optimiser.schedule,
@@ -121,10 +122,10 @@ impl Extension {
             let last = evals.iter().find(|eval| eval.step == step);
             checkpoint::step_back(folder, from, (step == updates_before).then_some(last))?;
             // What is drawn there from now on is of other weights.
-            store::forget_evaluations(folder, from);
+            rollouts::remove_evaluations(folder, from);
         } else if !self.evaluates {
             // An evaluation at the old end that was broken off is not due any more.
-            store::forget_evaluations(folder, step.saturating_sub(1));
+            rollouts::remove_evaluations(folder, step.saturating_sub(1));
         }
         Ok(())
     }
@@ -197,7 +198,7 @@ impl fmt::Display for Extension {
 
 /// Whether the samples of the phase under way after `step` updates are to be drawn by the weights as they are, since the run was made longer there. Where it goes on from
 /// before, the phase is drawn whole, and the note says so from then on.
-pub(super) fn redraws(
+pub(super) fn resamples(
     folder: &RunFolder,
     schedule: &Schedule,
     step: usize,
@@ -245,8 +246,8 @@ fn step_back(
     let earlier = from_the_model.then_some(0).into_iter().chain(steps);
     let cheap = |step: &usize| *step <= shared && newest - step <= most_lost;
     let goes_on = |step: &usize| {
-        job.lessons.is_some()
-            || store::goes_on(&job.folder, after, *step, &job.prompts.train).is_ok()
+        job.demonstrations.is_some()
+            || rollouts::check(&job.folder, after, *step, &job.prompts.train).is_ok()
     };
     Ok(earlier.filter(cheap).rfind(goes_on))
 }

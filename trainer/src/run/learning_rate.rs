@@ -30,7 +30,7 @@ pub(super) fn learning_rate(optimiser: &Optimiser, number: usize, updates: usize
 mod tests {
     use super::*;
 
-    fn course(schedule: LrSchedule, warmup: usize, final_lr: f64, updates: usize) -> Vec<f64> {
+    fn rates(schedule: LrSchedule, warmup: usize, final_lr: f64, updates: usize) -> Vec<f64> {
         let optimiser = Optimiser {
             lr: 2.0,
             schedule,
@@ -52,28 +52,28 @@ mod tests {
 
     #[test]
     fn it_rises_and_stays() {
-        close(&course(LrSchedule::Constant, 0, 0.0, 3), &[2.0; 3]);
+        close(&rates(LrSchedule::Constant, 0, 0.0, 3), &[2.0; 3]);
         let risen = [0.5, 1.0, 1.5, 2.0, 2.0, 2.0];
-        close(&course(LrSchedule::Constant, 4, 0.0, 6), &risen);
+        close(&rates(LrSchedule::Constant, 4, 0.0, 6), &risen);
     }
 
     #[test]
     fn it_falls_to_the_share_that_is_asked_for() {
         let falling = [2.0, 1.5, 1.0, 0.5];
-        close(&course(LrSchedule::Linear, 0, 0.0, 4), &falling);
+        close(&rates(LrSchedule::Linear, 0, 0.0, 4), &falling);
         let after_a_rise = [1.0, 2.0, 1.6, 1.2];
-        close(&course(LrSchedule::Linear, 2, 0.4, 4), &after_a_rise);
+        close(&rates(LrSchedule::Linear, 2, 0.4, 4), &after_a_rise);
         let half = 1.0 + 0.5f64.sqrt();
         let cosine = [2.0, half, 1.0, 2.0 - half];
-        close(&course(LrSchedule::Cosine, 1, 0.0, 4), &cosine);
+        close(&rates(LrSchedule::Cosine, 1, 0.0, 4), &cosine);
     }
 
     #[test]
     fn a_warm_up_longer_than_the_run_is_cut_short() {
         for schedule in [LrSchedule::Linear, LrSchedule::Cosine] {
-            close(&course(schedule, 8, 0.0, 3), &[0.25, 0.5, 0.75]);
-            close(&course(schedule, 3, 0.0, 3), &[2.0 / 3.0, 4.0 / 3.0, 2.0]);
-            close(&course(schedule, 0, 0.0, 1), &[2.0]);
+            close(&rates(schedule, 8, 0.0, 3), &[0.25, 0.5, 0.75]);
+            close(&rates(schedule, 3, 0.0, 3), &[2.0 / 3.0, 4.0 / 3.0, 2.0]);
+            close(&rates(schedule, 0, 0.0, 1), &[2.0]);
         }
     }
 }

@@ -6,14 +6,19 @@ mod watching;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::evaluation::best;
-use super::record::{StepRecord, StepTimings};
+use super::folder::checkpoint;
 use super::*;
-use crate::config;
-use crate::data::Prompt;
+use crate::config::{self, Config};
+use crate::data::{Prompt, Prompts};
+use crate::plan::{MemoryBudget, MemoryEstimate, Plan};
+use crate::policy::Policy;
+use crate::record::{Alarm, AlarmRecord, EvalRecord, StepRecord, StepTimings, best};
+use crate::reward::RewardClient;
 use crate::scripted::{Answer, Scripted, Toy, dataset, judgement, prompt, verifier_settings};
+use crate::stop::Stop;
 
 const RECIPE: &str = "
 [model]
@@ -79,7 +84,7 @@ fn job(
         .unwrap(),
         prompts: prompts(policy.as_ref()),
         reference: None,
-        lessons: None,
+        demonstrations: None,
         policy,
         folder,
         stop: stop.clone(),
@@ -515,7 +520,7 @@ fn a_continued_run_keeps_what_its_numbers_rest_on() {
 #[test]
 fn a_plan_counts_what_the_run_will_do() {
     let config = config("http://127.0.0.1:1", &["run.epochs=3", "eval.every=4"]);
-    let model = Taken {
+    let model = MemoryEstimate {
         parameters: 100_000_000,
         memory: engine::Footprint {
             weights: 400_000_000,
@@ -548,13 +553,19 @@ fn a_plan_counts_what_the_run_will_do() {
     disk: at most 3 checkpoints at once, 1.6 GB each
     ");
     assert_eq!(model.fits(None), Ok(None));
-    assert_eq!(model.fits(Some(Room::Gpu(2_600_000_000))), Ok(None));
-    let warned = model.fits(Some(Room::Machine(2_000_000_000))).unwrap();
+    assert_eq!(model.fits(Some(MemoryBudget::Gpu(2_600_000_000))), Ok(None));
+    let warned = model
+        .fits(Some(MemoryBudget::Machine(2_000_000_000)))
+        .unwrap();
     let warned = warned.unwrap().to_string();
     assert!(warned.contains("of this machine's 2.0 GB"), "{warned}");
-    assert!(model.fits(Some(Room::Machine(1_600_000_000))).is_err());
+    assert!(
+        model
+            .fits(Some(MemoryBudget::Machine(1_600_000_000)))
+            .is_err()
+    );
     insta::assert_snapshot!(
-        model.fits(Some(Room::Gpu(2_000_000_000))).unwrap_err().to_string(),
+        model.fits(Some(MemoryBudget::Gpu(2_000_000_000))).unwrap_err().to_string(),
         @"the run takes up to 2.5 GB of the GPU's 2.0 GB: 0.4 GB for weights, 1.2 GB for gradient and moments, 0.3 GB for keys and values, 0.7 GB for kept activations and 0.1 GB for one pass; lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])"
     );
     assert!(

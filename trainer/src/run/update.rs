@@ -6,28 +6,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
 use super::TrainError;
-use super::draw::tokens_of;
-use super::record::{GroupCounts, StepRecord, counts};
-use super::repeats::Repeats;
 use crate::algo::{self, Estimator, Gradient};
 use crate::config::{Config, Optimiser, Preset, Reward};
+use crate::data::Phase;
 use crate::policy::Policy;
+use crate::record::{GroupCounts, Repeats, StepRecord};
 use crate::reward::{self, Terms};
-use crate::rollout::{Sample, SampledGroup};
+use crate::rollout::{PhaseSamples, Sample, SampledGroup};
 
 /// What an update needs besides its samples.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Recipe {
+pub(super) struct UpdateSettings {
     pub(super) estimator: Estimator,
-    /// Least effective sample size, as a share of N.
-    pub(super) least_ess: f64,
+    /// Minimum effective sample size, as a share of N.
+    pub(super) min_ess: f64,
     pub(super) reward: Reward,
     pub(super) max_tokens: usize,
     pub(super) temperature: f32,
     pub(super) adamw: AdamW,
 }
 
-impl Recipe {
+impl UpdateSettings {
     /// The same with another learning rate.
     pub(super) fn at_rate(self, lr: f64) -> Self {
         Self {
@@ -58,7 +57,7 @@ impl Recipe {
     pub(super) fn of(config: &Config) -> Self {
         Self {
             estimator: config.algorithm.estimator(),
-            least_ess: config.algorithm.adaptive_h,
+            min_ess: config.algorithm.adaptive_h,
             reward: config.reward,
             max_tokens: config.sampling.max_tokens,
             temperature: temperature(config),
@@ -67,8 +66,8 @@ impl Recipe {
     }
 }
 
-/// That of the distribution whose log-probabilities are trained: the one that completions were drawn from. Lessons this model did not draw: what they raise is its own
-/// likelihood. Trained at another temperature, it would follow its teacher only where it is sampled at that one.
+/// The temperature of the distribution whose log-probabilities are trained: the one that completions were sampled from. Supervised fine-tuning raises the model's
+/// own likelihood, at temperature 1: trained at another, it would follow its teacher only when it is sampled at that one.
 fn temperature(config: &Config) -> f32 {
     match config.algorithm.preset {
         Preset::Sft => 1.0,
@@ -91,20 +90,45 @@ fn adamw(optimiser: &Optimiser) -> AdamW {
     }
 }
 
-/// Where an update stands in the run.
+/// An update's position in the run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct UpdatePosition {
     pub(super) step: usize,
     pub(super) phase: usize,
     pub(super) update: usize,
     pub(super) phase_updates: usize,
     pub(super) epoch: usize,
-    /// Whether its samples were drawn by the policy as it is, or as good as.
+    /// Whether it is the first update on its samples, which the current policy sampled.
     pub(super) fresh: bool,
     /// As in [`StepRecord::dropped`].
     pub(super) dropped: usize,
     /// As in [`StepRecord::drawn_reward`].
     pub(super) drawn_reward: Option<f64>,
+}
+
+impl UpdatePosition {
+    /// The position of the phase's update `number`.
+    pub(super) fn new(phase: &Phase, samples: &PhaseSamples, number: usize) -> Self {
+        let fresh = number == samples.from;
+        Self {
+            step: phase.first_update + number + 1,
+            phase: phase.index,
+            update: number,
+            phase_updates: phase.updates.len(),
+            epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
+            fresh,
+            dropped: if fresh { samples.dropped } else { 0 },
+            drawn_reward: samples.reward.filter(|_| fresh),
+        }
+    }
+}
+
+/// The result of [`update`].
+pub(super) enum Updated {
+    /// The update was made.
+    Done(Box<StepRecord>, StepReport),
+    /// The samples are too stale for the policy. Nothing has changed.
+    Stale,
 }
 
 /// What the objective made of the engine's numbers.
@@ -117,34 +141,34 @@ enum Seen {
     Made(Box<Gradient>),
 }
 
-/// Updates the policy on the groups of a mini-batch. Blocks. `None` where the samples are too far from the policy: then nothing was done.
+/// Updates the policy on the groups of a mini-batch. Blocks.
 pub(super) fn update(
     policy: &dyn Policy,
-    recipe: Recipe,
+    recipe: UpdateSettings,
     groups: &[SampledGroup],
-    place: Place,
-) -> Result<Option<(StepRecord, StepReport)>, TrainError> {
+    position: UpdatePosition,
+) -> Result<Updated, TrainError> {
     let seen = Arc::new(Mutex::new(Seen::Nothing));
     let report = policy.step(
-        groups.iter().map(tokens_of).collect(),
+        groups.iter().map(SampledGroup::trained_group).collect(),
         recipe.temperature,
-        objective(recipe, groups, place.fresh, Arc::clone(&seen)),
+        objective(recipe, groups, position.fresh, Arc::clone(&seen)),
         recipe.adamw,
     );
     let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
     let gradient = match seen {
-        Seen::Stale => return Ok(None),
+        Seen::Stale => return Ok(Updated::Stale),
         Seen::Made(gradient) => Some(gradient),
         Seen::Nothing => None,
     };
     let report = report?;
     let gradient = gradient.ok_or_else(|| engine::EngineError::Numeric("the engine made an update without asking for its objective; this is a fault of the program".into()))?;
-    let record = record(recipe, groups, place, &gradient, &report);
-    Ok(Some((record, report)))
+    let record = record(recipe, groups, position, &gradient, &report);
+    Ok(Updated::Done(Box::new(record), report))
 }
 
 /// What the objective needs of a sample.
-struct Drawn {
+struct SampleData {
     behaviour: Vec<f32>,
     reference: Option<Vec<f32>>,
     reward: Option<f64>,
@@ -152,19 +176,19 @@ struct Drawn {
 
 /// The gradient as the engine asks for it; what was made of the numbers stays in `seen`.
 fn objective(
-    recipe: Recipe,
+    recipe: UpdateSettings,
     groups: &[SampledGroup],
     fresh: bool,
     seen: Arc<Mutex<Seen>>,
 ) -> Objective {
-    let drawn = |sample: &Sample| Drawn {
+    let data = |sample: &Sample| SampleData {
         behaviour: sample.trained_logp(),
         reference: Some(sample.reference.clone()).filter(|logp| !logp.is_empty()),
         reward: recipe.terms(sample).map(|terms| terms.sum(&recipe.reward)),
     };
-    let drawn: Vec<Vec<Drawn>> = groups
+    let drawn: Vec<Vec<SampleData>> = groups
         .iter()
-        .map(|group| group.samples.iter().map(drawn).collect())
+        .map(|group| group.samples.iter().map(data).collect())
         .collect();
     Box::new(move |stats: &[TokenStats]| {
         let expected: usize = drawn.iter().map(Vec::len).sum();
@@ -199,7 +223,7 @@ fn objective(
             .map_err(|error| error.to_string())?;
         let metrics = &gradient.metrics;
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !fresh && metrics.ess < recipe.least_ess * metrics.judged as f64 {
+        if !fresh && metrics.ess < recipe.min_ess * metrics.judged as f64 {
             *seen = Seen::Stale;
             return Err("the samples are too far from the policy".into());
         }
@@ -210,9 +234,9 @@ fn objective(
 }
 
 fn record(
-    recipe: Recipe,
+    recipe: UpdateSettings,
     groups: &[SampledGroup],
-    place: Place,
+    position: UpdatePosition,
     gradient: &Gradient,
     report: &StepReport,
 ) -> StepRecord {
@@ -226,15 +250,15 @@ fn record(
     };
     let all = samples().count().max(1) as f64;
     StepRecord {
-        step: place.step,
-        phase: place.phase,
-        update: place.update,
-        phase_updates: place.phase_updates,
-        epoch: place.epoch,
+        step: position.step,
+        phase: position.phase,
+        update: position.update,
+        phase_updates: position.phase_updates,
+        epoch: position.epoch,
         prompts: groups.len(),
         groups: GroupCounts::of(groups),
-        dropped: place.dropped,
-        drawn_reward: place.drawn_reward,
+        dropped: position.dropped,
+        drawn_reward: position.drawn_reward,
         algo: gradient.metrics,
         terms: reward::means(
             &samples()
@@ -272,7 +296,7 @@ fn pass_at(groups: &[SampledGroup]) -> BTreeMap<usize, f64> {
         .filter_map(|k| {
             let values: Vec<f64> = groups
                 .iter()
-                .filter_map(|group| counts(group).pass_at(k))
+                .filter_map(|group| group.counts().pass_at(k))
                 .collect();
             (!values.is_empty()).then(|| (k, values.iter().sum::<f64>() / values.len() as f64))
         })

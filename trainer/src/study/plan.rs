@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::data::Prompt;
-use crate::rollout::{Drawing, Query};
+use crate::rollout::{RolloutRequest, SamplingParams};
 use crate::seed;
 
 /// Times that every prompt is asked, where there are so many groups: the blocks that products are taken between.
@@ -24,14 +24,17 @@ pub struct Plan {
     pub reference: usize,
     /// Temperature, length, stop strings.
     #[serde(serialize_with = "drawing")]
-    pub drawing: Drawing,
+    pub drawing: SamplingParams,
     /// Decides prompts, samples and sketches.
     pub seed: u64,
     /// Numbers that a gradient is sketched to.
     pub sketch: usize,
 }
 
-fn drawing<S: serde::Serializer>(drawing: &Drawing, serializer: S) -> Result<S::Ok, S::Error> {
+fn drawing<S: serde::Serializer>(
+    drawing: &SamplingParams,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serde_json::json!({
         "temperature": drawing.sampling.temperature,
         "max_tokens": drawing.max_tokens,
@@ -51,7 +54,7 @@ impl Plan {
 
     /// What the policy itself is asked: as many completions of each prompt and each block, at least two, since each needs another for its baseline.
     #[must_use]
-    pub fn on_policy(&self, prompts: &[Arc<Prompt>]) -> Vec<Query> {
+    pub fn on_policy(&self, prompts: &[Arc<Prompt>]) -> Vec<RolloutRequest> {
         let blocks = self.blocks(prompts.len());
         let samples = self
             .reference
@@ -63,15 +66,20 @@ impl Plan {
     /// What a behaviour model is asked, by its place in the list: all groups of a prompt at once. No two models draw from one stream of random numbers, nor from the
     /// reference's, so that the same model drawn twice is drawn independently.
     #[must_use]
-    pub fn off_policy(&self, prompts: &[Arc<Prompt>], model: usize) -> Vec<Query> {
+    pub fn off_policy(&self, prompts: &[Arc<Prompt>], model: usize) -> Vec<RolloutRequest> {
         let samples = self.rounds(prompts.len()) * self.group_size;
         self.queries(prompts, model + 1, samples)
     }
 
-    fn queries(&self, prompts: &[Arc<Prompt>], stream: usize, samples: usize) -> Vec<Query> {
+    fn queries(
+        &self,
+        prompts: &[Arc<Prompt>],
+        stream: usize,
+        samples: usize,
+    ) -> Vec<RolloutRequest> {
         prompts
             .iter()
-            .map(|prompt| Query {
+            .map(|prompt| RolloutRequest {
                 prompt: prompt.clone(),
                 seeds: (0..samples)
                     .map(|sample| seed::of_sample(self.seed, stream, &prompt.task.id, sample))
@@ -112,7 +120,7 @@ mod tests {
             groups,
             group_size: 4,
             reference,
-            drawing: Drawing {
+            drawing: SamplingParams {
                 sampling: Sampling::default(),
                 max_tokens: 4,
                 stop_strings: Vec::new(),

@@ -37,7 +37,7 @@ pub enum StudyError {
     /// There is no gradient to compare with.
     #[error(
         "of {completions} completions that the model drew, {judged} got a verdict and none of its prompts got both right and wrong ones, so there is no gradient to compare with. \
-         Ask easier tasks, give --reference more completions a prompt, or study a model that has learnt some of the task"
+         JudgeRequest easier tasks, give --reference more completions a prompt, or study a model that has learnt some of the task"
     )]
     NoSignal {
         /// Completions drawn for the reference.

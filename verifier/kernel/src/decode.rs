@@ -19,6 +19,21 @@ pub struct Constant {
     pub kind: Kind,
 }
 
+impl Constant {
+    /// The terms of the declaration: its type, and its value or its rules.
+    pub(crate) fn terms(&self) -> Vec<ExprId> {
+        let mut terms = vec![self.ty];
+        match &self.kind {
+            Kind::Definition(value, _) | Kind::Theorem(value) | Kind::Opaque(value) => {
+                terms.push(*value);
+            }
+            Kind::Recursor(recursor) => terms.extend(recursor.rules.iter().map(|rule| rule.value)),
+            _ => {}
+        }
+        terms
+    }
+}
+
 /// What a declaration is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::Error;
 use crate::decode::{self, Constant, Decoder, Kind, Memory};
 use crate::olean::{Image, Object};
-use crate::proof::terms;
 use crate::store::{Map, Name, NameId, Store};
 
 /// The declarations of a set of modules and of all that these import.
@@ -139,7 +138,7 @@ impl Library {
                         memory = Memories::default();
                     }
                     let constant = self.read(*place, &mut own, &mut memory)?;
-                    let names = own.constants_of(&terms(&constant))?;
+                    let names = own.constants_of(&constant.terms())?;
                     let rests = Arc::new(Rests {
                         axiom: (constant.kind == Kind::Axiom).then(|| own.whole(constant.name)),
                         on: names.iter().map(|name| digest_of(&own, *name)).collect(),

@@ -168,7 +168,7 @@ impl Question<'_> {
         let mut named: Map<NameId, ()> = Map::default();
         for name in added {
             let constant = checker.declared(*name)?;
-            let terms = terms(&constant);
+            let terms = constant.terms();
             for name in checker.store.constants_of(&terms)? {
                 named.insert(name, ());
             }
@@ -214,19 +214,6 @@ fn own(module: Module) -> Map<NameId, Rc<Constant>> {
     constants
         .map(|constant| (constant.name, Rc::new(constant)))
         .collect()
-}
-
-/// The terms of a declaration.
-pub(crate) fn terms(constant: &Constant) -> Vec<crate::store::ExprId> {
-    let mut terms = vec![constant.ty];
-    match &constant.kind {
-        Kind::Definition(value, _) | Kind::Theorem(value) | Kind::Opaque(value) => {
-            terms.push(*value);
-        }
-        Kind::Recursor(recursor) => terms.extend(recursor.rules.iter().map(|rule| rule.value)),
-        _ => {}
-    }
-    terms
 }
 
 /// Adds declarations of a module, each after those that it names.
@@ -301,7 +288,7 @@ impl<'a> Adding<'a> {
                 names.retain(|name| !inductive.all.contains(name));
                 names
             }
-            _ => store.constants_of(&terms(constant))?,
+            _ => store.constants_of(&constant.terms())?,
         })
     }
 

@@ -12,7 +12,7 @@ pub use disk::{BYTES as DISK_BYTES, Disk};
 pub(crate) use lru::Lru;
 pub use shelf::{Claim, Shelf};
 
-use crate::grade::Grading;
+use crate::grading::Grading;
 
 /// Verdicts by key. A verdict of `unavailable` is never kept.
 pub struct VerdictCache {

@@ -7,7 +7,7 @@ use crate::batch::{Batch, Draw, Span};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::text::Tokenizer;
-use crate::worker::{Completion, GenerateRequest};
+use crate::api::{Completion, GenerateRequest};
 
 /// Tokens of prompts that are computed in one step beside the running samples' own.
 pub(crate) const CHUNK: usize = 1024;

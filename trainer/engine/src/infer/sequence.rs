@@ -6,7 +6,7 @@ use super::blocks::{Rows, blocks_for};
 use crate::batch::Sampled;
 use crate::sample::Sampling;
 use crate::text::{StopStrings, Tokenizer};
-use crate::worker::{Finish, GenerateRequest};
+use crate::api::{Finish, GenerateRequest};
 
 /// Where a sample stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

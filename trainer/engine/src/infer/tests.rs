@@ -11,7 +11,7 @@ use super::sequence::{Phase, Sequence};
 use crate::batch::Sampled;
 use crate::sample::Sampling;
 use crate::text::bytes;
-use crate::worker::{Finish, GenerateRequest};
+use crate::api::{Finish, GenerateRequest};
 
 /// Whose token a row holds: request, sample or prompt, position from its beginning.
 type Label = (usize, Option<usize>, usize);

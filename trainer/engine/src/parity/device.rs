@@ -12,7 +12,7 @@ use crate::load::{Tensor, Weights};
 use crate::model::{Model, Part};
 use crate::sample::{Sampling, uniform};
 use crate::train;
-use crate::worker::{AdamW, Device};
+use crate::api::{AdamW, Device};
 
 /// How far a device's numbers are from the cpu backend's.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]

@@ -1,7 +1,7 @@
 //! AdamW's numbers for one update, and clipping.
 
 use crate::backend::AdamWStep;
-use crate::worker::AdamW;
+use crate::api::AdamW;
 
 /// Numbers of the update `count` (from 1), given the global gradient norm.
 ///

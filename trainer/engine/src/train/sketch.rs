@@ -6,7 +6,7 @@ use crate::model::Model;
 use crate::train::pack::pack;
 use crate::train::projection::Sketch;
 use crate::train::step::{LEAN, MiniBatch, check_gradient, live, room, tokens};
-use crate::worker::Objectives;
+use crate::api::Objectives;
 
 /// The sketch of the gradient of Σ dlogp · log π for each set of `dlogp` that `objectives` returns.
 ///

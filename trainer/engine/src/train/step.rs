@@ -20,16 +20,17 @@ use crate::sample::{self, LEAST_TEMPERATURE};
 use crate::train::adamw;
 use crate::train::kept::{Kept, Plan, default_budget};
 use crate::train::pack::{Pack, pack};
-use crate::worker::{AdamW, Objective, StepReport};
+use crate::api::{AdamW, Objective, StepReport};
 
-/// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Weights and moments stay as they were on an error.
+/// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. `None` if the objective skips the update. Weights and moments stay as they
+/// were then, and on an error.
 pub fn step(
     model: &mut Model,
     groups: &[Group],
     temperature: f32,
     objective: Objective,
     adamw: &AdamW,
-) -> Result<StepReport, EngineError> {
+) -> Result<Option<StepReport>, EngineError> {
     let _entered = tracing::info_span!("step").entered();
     let began = Instant::now();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
@@ -45,6 +46,7 @@ pub fn step(
     let dlogp = tracing::info_span!("objective")
         .in_scope(|| objective(&stats))
         .map_err(EngineError::Numeric)?;
+    let Some(dlogp) = dlogp else { return Ok(None) };
     check_gradient(&stats, &dlogp)?;
 
     let began = Instant::now();

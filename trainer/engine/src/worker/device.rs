@@ -1,23 +1,12 @@
-//! Where to compute, and what there is to compute with.
+//! Finds and opens the device that was asked for.
 
 use std::sync::OnceLock;
 
+use crate::api::Device;
 use crate::backend::cuda::probe::{self, Absent, Found};
 use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
 use crate::parity::device::{Compared, of_gpu};
-
-/// Where to compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Device {
-    /// The first GPU where it works, else the CPU.
-    #[default]
-    Auto,
-    /// This machine's processors.
-    Cpu,
-    /// The GPU of this number.
-    Cuda(usize),
-}
 
 impl Device {
     /// The first GPU, or why there is none.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use super::{Completion, EngineOptions, GenerateRequest, ModelInfo};
+use crate::api::{Completion, EngineOptions, GenerateRequest, ModelInfo};
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};

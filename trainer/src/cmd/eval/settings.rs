@@ -5,33 +5,33 @@ use std::sync::Arc;
 
 use engine::Sampling;
 use serde_json::json;
-use trainer::data::{Asking, Prompt};
+use trainer::data::{Prompt, PromptRenderer};
 use trainer::eval::{Origin, Settings};
-use trainer::rollout::Drawing;
+use trainer::rollout::SamplingParams;
 use trainer::run::{model_digest, tasks_digest};
 
 use super::Args;
 use crate::cmd::args::TruncationArgs;
-use crate::cmd::carried;
+use crate::cmd::checkpoint_settings;
 
 /// The command line's settings over the checkpoint's.
 pub(super) fn resolve(
     args: &Args,
     k: Vec<usize>,
-    carried: &mut carried::Settings,
-    asking: &Asking,
+    checkpoint: &mut checkpoint_settings::Settings,
+    renderer: &PromptRenderer,
 ) -> Settings {
     let TruncationArgs {
         top_p,
         top_k,
         min_p,
     } = args.truncation;
-    let max_tokens = carried.max_tokens(args.max_tokens, 512);
+    let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);
     // Of those that leave nothing out, nothing is said.
     let unless = |name: &'static str, none: f32| {
         move |value: f32| (value.to_bits() != none.to_bits()).then(|| format!("{name} {value}"))
     };
-    let temperature = carried.value(
+    let temperature = checkpoint.value(
         args.temperature,
         |eval| Some(eval.temperature as f32),
         0.9,
@@ -40,16 +40,16 @@ pub(super) fn resolve(
         }),
     );
     let words = unless("top-p", 1.0);
-    let top_p = carried.value(
+    let top_p = checkpoint.value(
         top_p,
         |eval| Some(eval.top_p as f32),
         1.0,
         ("--top-p", words),
     );
     let words = |k: usize| (k > 0).then(|| format!("top-k {k}"));
-    let top_k = carried.value(top_k, |eval| Some(eval.top_k), 0, ("--top-k", words));
+    let top_k = checkpoint.value(top_k, |eval| Some(eval.top_k), 0, ("--top-k", words));
     let words = unless("min-p", 0.0);
-    let min_p = carried.value(
+    let min_p = checkpoint.value(
         min_p,
         |eval| Some(eval.min_p as f32),
         0.0,
@@ -59,7 +59,7 @@ pub(super) fn resolve(
         samples: args.samples,
         k,
         seed: args.seed,
-        drawing: Drawing {
+        drawing: SamplingParams {
             sampling: Sampling {
                 temperature,
                 top_p,
@@ -67,7 +67,7 @@ pub(super) fn resolve(
                 min_p,
             },
             max_tokens,
-            stop_strings: asking.stop_strings().to_vec(),
+            stop_strings: renderer.stop_strings().to_vec(),
         },
         any_form: true,
     }
@@ -90,7 +90,7 @@ pub(super) fn origin(
             hasher.update(&token.to_le_bytes());
         }
     }
-    let Drawing {
+    let SamplingParams {
         sampling,
         max_tokens,
         stop_strings,

@@ -8,7 +8,10 @@ use indicatif::ProgressBar;
 use trainer::config::{self, MOST_COMPLETIONS, MOST_SAMPLES, MOST_TOKENS};
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
-use trainer::rollout::{self, Drawing, Kept, Query, RolloutError, SampledGroup, Tally};
+use trainer::rollout::{
+    self, PartialRollout, RolloutError, RolloutProgress, RolloutRequest, SampledGroup,
+    SamplingParams,
+};
 use trainer::stderr::say;
 use trainer::stop::Stop;
 use trainer::study::{self, Behaviour, Plan, Sampled, Study, StudyError, Toy};
@@ -17,8 +20,9 @@ use crate::cmd::args::{
     DeviceArgs, PromptArgs, model_path, open_dataset, open_model, temperature, up_to,
 };
 use crate::cmd::bar::bar;
-use crate::cmd::carried;
-use crate::cmd::eval::{Part, asked};
+use crate::cmd::checkpoint_settings;
+use crate::cmd::eval::Part;
+use crate::cmd::prompts;
 use crate::cmd::{Interrupted, Usage, block_on, print};
 
 /// Fewest groups from which bias and its error can be estimated.
@@ -157,26 +161,26 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     for behaviour in &args.behaviour {
         model_path(behaviour)?;
     }
-    let mut carried = carried::Settings::of(&model_path(model)?)?;
-    let asking = carried.asking(&args.prompt, name, args.split.of(&dataset))?;
-    let max_tokens = carried.max_tokens(args.max_tokens, 256);
-    carried.tell();
+    let mut checkpoint = checkpoint_settings::Settings::of(&model_path(model)?)?;
+    let renderer = checkpoint.renderer(&args.prompt, name, args.split.of(&dataset))?;
+    let max_tokens = checkpoint.max_tokens(args.max_tokens, 256);
+    checkpoint.report();
     rewards.start(name, &dataset).await?;
     let stop = Stop::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;
     let tasks = args.split.tasks(dataset);
-    let prompts = tokio::task::block_in_place(|| asked(&asking, &engine, tasks))?;
+    let prompts = tokio::task::block_in_place(|| prompts::of_tasks(&renderer, &engine, tasks))?;
     let plan = Plan {
         groups: args.groups,
         group_size: args.group_size,
         reference: args.reference,
-        drawing: Drawing {
+        drawing: SamplingParams {
             sampling: Sampling {
                 temperature: args.temperature,
                 ..Sampling::default()
             },
             max_tokens,
-            stop_strings: asking.stop_strings().to_vec(),
+            stop_strings: renderer.stop_strings().to_vec(),
         },
         seed: args.seed,
         sketch: args.sketch,
@@ -235,19 +239,19 @@ async fn draw(
     what: &str,
     policy: Arc<dyn Policy>,
     rewards: &RewardClient,
-    queries: &[Query],
+    queries: &[RolloutRequest],
     plan: &Plan,
     stop: &Stop,
 ) -> anyhow::Result<Vec<SampledGroup>> {
     let progress = Progress::default();
     let what = format!("{what}, completions");
-    let mut watch = |tally: &Tally| progress.at(&what, tally.drawn, tally.wanted);
+    let mut watch = |tally: &RolloutProgress| progress.at(&what, tally.drawn, tally.wanted);
     let drawn = rollout::collect(
         &policy,
         rewards,
         queries,
         &plan.drawing,
-        &mut Kept::default(),
+        &mut PartialRollout::default(),
         stop,
         &mut watch,
     )

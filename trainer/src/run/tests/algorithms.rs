@@ -2,19 +2,19 @@
 
 use super::*;
 use crate::config::Preset;
-use crate::run::teacher::Given;
+use crate::run::sft::TeacherFile;
 
-/// As `rapid train` fits a job out: with the reference and the lessons that the recipe asks for.
+/// As `rapid train` fits a job out: with the reference and the demonstrations that the recipe asks for.
 fn fitted(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, TrainError> {
     let job = job(root, config, policy, &Stop::default())?;
-    let lessons = job.prompts.train.iter().map(|prompt| Lesson {
+    let demonstrations = job.prompts.train.iter().map(|prompt| Demonstration {
         prompt: Arc::clone(prompt),
         text: "b".into(),
         tokens: vec![1, 0],
     });
     Ok(Job {
         reference: (config.algorithm.kl > 0.0).then(|| Arc::new(Toy::default()) as Arc<dyn Policy>),
-        lessons: (config.algorithm.preset == Preset::Sft).then(|| lessons.collect()),
+        demonstrations: (config.algorithm.preset == Preset::Sft).then(|| demonstrations.collect()),
         ..job
     })
 }
@@ -265,13 +265,13 @@ async fn what_sampling_rounds_otherwise_is_computed_again_where_that_is_asked_fo
     }
 }
 
-/// The lessons of a teacher's file.
-async fn lessons_of(root: &Path, config: &Config) -> Result<Vec<Lesson>, TrainError> {
+/// The demonstrations of a teacher's file.
+async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstration>, TrainError> {
     let begun = root.join("config.toml").exists().then_some(root);
-    let given = Given::read(config, begun)?.expect("the recipe has a teacher");
+    let teacher = TeacherFile::read(config, begun)?.expect("the recipe has a teacher");
     let mut job = fitted(root, config, Arc::new(Toy::default()))?;
-    let taught = given
-        .lessons(
+    let sft_data = teacher
+        .judge(
             config,
             job.policy.as_ref(),
             &job.rewards,
@@ -279,11 +279,11 @@ async fn lessons_of(root: &Path, config: &Config) -> Result<Vec<Lesson>, TrainEr
             &mut job.journal.progress,
         )
         .await?;
-    taught.keep(&job.folder)
+    sft_data.save(&job.folder)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lessons_are_learnt_at_temperature_1_whatever_the_recipe_samples_at() {
+async fn demonstrations_are_trained_at_temperature_1_whatever_the_recipe_samples_at() {
     let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
@@ -328,7 +328,7 @@ async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lessons_are_what_the_verifier_finds_right_and_stay_the_same_when_resumed() {
+async fn demonstrations_are_what_the_verifier_finds_right_and_stay_the_same_when_resumed() {
     let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
     let lines = [
@@ -343,21 +343,24 @@ async fn lessons_are_what_the_verifier_finds_right_and_stay_the_same_when_resume
     std::fs::write(&file, lines.join("\n")).unwrap();
     let teacher = format!("data.teacher={}", file.display());
     let config = of_preset(&server.url, Preset::Sft, &[&teacher]);
-    let lessons = lessons_of(&root, &config).await.unwrap();
-    let told: Vec<(&str, &str, usize)> = lessons
+    let demonstrations = demonstrations_of(&root, &config).await.unwrap();
+    let told: Vec<(&str, &str, usize)> = demonstrations
         .iter()
-        .map(|lesson| {
+        .map(|demonstration| {
             (
-                lesson.prompt.task.id.as_str(),
-                lesson.text.as_str(),
-                lesson.tokens.len(),
+                demonstration.prompt.task.id.as_str(),
+                demonstration.text.as_str(),
+                demonstration.tokens.len(),
             )
         })
         .collect();
     // The end token is one more; the completion of nine letters is longer than any may be.
     assert_eq!(told, [("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]);
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(lessons_of(&root, &config).await.unwrap(), lessons);
+    assert_eq!(
+        demonstrations_of(&root, &config).await.unwrap(),
+        demonstrations
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -387,7 +390,10 @@ async fn a_teacher_with_nothing_to_teach_is_refused_by_name() {
     {
         std::fs::write(&file, text).unwrap();
         let root = home.path().join(format!("run-{number}"));
-        let error = lessons_of(&root, &config).await.unwrap_err().to_string();
+        let error = demonstrations_of(&root, &config)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains(expected) && error.contains("teacher.jsonl"),
             "{error}"
@@ -416,7 +422,10 @@ async fn a_teacher_that_the_verifier_cannot_judge_is_not_learnt_from_in_part() {
     let teacher = format!("data.teacher={}", file.display());
     let root = home.path().join("run");
     let strict = of_preset(&server.url, Preset::Sft, &[&teacher]);
-    let error = lessons_of(&root, &strict).await.unwrap_err().to_string();
+    let error = demonstrations_of(&root, &strict)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("verifier.max_masked"), "{error}");
     assert!(
         !root.join("teacher.jsonl").exists(),
@@ -427,5 +436,5 @@ async fn a_teacher_that_the_verifier_cannot_judge_is_not_learnt_from_in_part() {
         Preset::Sft,
         &[&teacher, "verifier.max_masked=0.5"],
     );
-    assert_eq!(lessons_of(&root, &lax).await.unwrap().len(), 1);
+    assert_eq!(demonstrations_of(&root, &lax).await.unwrap().len(), 1);
 }

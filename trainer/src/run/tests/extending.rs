@@ -1,7 +1,7 @@
 //! A run that is made longer, beside one that had its length from the start.
 
 use super::*;
-use crate::run::record::ExtensionRecord;
+use crate::record::ExtensionRecord;
 
 /// The configuration of the run in a folder, as `--resume --set` makes it.
 fn set(root: &Path, sets: &[&str]) -> Result<Config, TrainError> {
@@ -220,7 +220,7 @@ async fn where_no_checkpoint_before_a_short_phase_is_kept_the_rest_of_it_is_draw
     let tasks = |root: &Path, name: &str| -> Vec<String> {
         let text = std::fs::read_to_string(root.join("samples").join(name)).unwrap();
         let line = |line| {
-            serde_json::from_str::<record::SampleRecord>(line)
+            serde_json::from_str::<crate::record::SampleRecord>(line)
                 .unwrap()
                 .task
         };

@@ -4,7 +4,7 @@ use datasets::{Dataset, MathTask, TaskSpec};
 use engine::EngineError;
 
 use super::*;
-use crate::run::data_note::DataNote;
+use crate::run::folder::provenance::Provenance;
 
 /// The files that a run which goes on cuts back or writes anew.
 fn files(root: &Path) -> BTreeMap<&'static str, String> {
@@ -240,13 +240,13 @@ fn a_run_goes_on_with_the_tasks_that_it_began_with() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().join("run");
     let config = config("http://127.0.0.1:1", &[]);
-    let note = |tasks: &Dataset| DataNote::of(&config, tasks, Some(home.path())).unwrap();
+    let note = |tasks: &Dataset| Provenance::of(&config, tasks, Some(home.path())).unwrap();
     let folder = RunFolder::create(&root, "").unwrap();
     let begun = dataset(16, 4);
     // A run of an older version has no note.
     note(&begun).check(&root, "toy").unwrap();
     assert_eq!(data_dir_of(&root).unwrap(), None);
-    note(&begun).keep(&folder).unwrap();
+    note(&begun).save(&folder).unwrap();
     note(&begun).check(&root, "toy").unwrap();
     assert_eq!(data_dir_of(&root).unwrap().as_deref(), Some(home.path()));
 
@@ -285,7 +285,7 @@ fn a_run_keeps_which_graders_judged_and_a_word_is_said_of_others() {
     let config = config("http://127.0.0.1:1", &[]);
     let note = |graders: serde_json::Value| {
         let graders: Vec<verifier_api::GraderInfo> = serde_json::from_value(graders).unwrap();
-        let note = DataNote::of(&config, &dataset(2, 2), None).unwrap();
+        let note = Provenance::of(&config, &dataset(2, 2), None).unwrap();
         note.judged_by(&graders)
     };
     let math = |version: &str, policy: &str| serde_json::json!([{"name": "math", "version": version, "state": "ready", "policy": policy}]);
@@ -298,7 +298,7 @@ fn a_run_keeps_which_graders_judged_and_a_word_is_said_of_others() {
             .unwrap(),
         none
     );
-    note(serde_json::json!([])).keep(&folder).unwrap();
+    note(serde_json::json!([])).save(&folder).unwrap();
     assert_eq!(
         note(math("math-4", "boxed, standard"))
             .judged_otherwise(&root)
@@ -307,7 +307,7 @@ fn a_run_keeps_which_graders_judged_and_a_word_is_said_of_others() {
     );
 
     note(math("math-4", "boxed, standard"))
-        .keep(&folder)
+        .save(&folder)
         .unwrap();
     assert_eq!(
         note(math("math-4", "boxed, standard"))
@@ -333,15 +333,15 @@ fn a_run_goes_on_with_the_model_that_it_began_with_and_a_word_about_another_devi
     let home = tempfile::tempdir().unwrap();
     let (root, model) = (home.path().join("run"), Path::new("models/m"));
     let config = config("http://127.0.0.1:1", &[]);
-    let plain = || DataNote::of(&config, &dataset(2, 2), None).unwrap();
+    let plain = || Provenance::of(&config, &dataset(2, 2), None).unwrap();
     let note = |model: &str, device: &str| plain().with(model.to_owned(), device);
     let folder = RunFolder::create(&root, "").unwrap();
     // An older version's note says nothing of either.
-    plain().keep(&folder).unwrap();
+    plain().save(&folder).unwrap();
     let begun = note("a", "cpu (2 threads, avx512, f32)");
     begun.check_model(&root, model).unwrap();
     assert_eq!(begun.moved(&root).unwrap(), None);
-    begun.keep(&folder).unwrap();
+    begun.save(&folder).unwrap();
 
     let other = note("b", "cpu (8 threads, avx2, bf16)");
     assert_eq!(other.moved(&root).unwrap(), None);
@@ -368,8 +368,8 @@ fn tasks_of_both_splits_are_counted() {
     let config = config("http://127.0.0.1:1", &[]);
     let counted = |name: &str, tasks: &Dataset| {
         let root = home.path().join(name);
-        let note = DataNote::of(&config, tasks, None).unwrap();
-        note.keep(&RunFolder::create(&root, "").unwrap()).unwrap();
+        let note = Provenance::of(&config, tasks, None).unwrap();
+        note.save(&RunFolder::create(&root, "").unwrap()).unwrap();
         trained_on(&root).unwrap()
     };
     let apart = dataset(4, 3);
@@ -393,9 +393,9 @@ fn a_template_in_a_file_is_of_the_data_too() {
     let set = format!("data.template={}", file.display());
     let config = config("http://127.0.0.1:1", &[&set]);
     let tasks = dataset(2, 2);
-    let note = || DataNote::of(&config, &tasks, None).unwrap();
+    let note = || Provenance::of(&config, &tasks, None).unwrap();
     std::fs::write(&file, "{question}").unwrap();
-    note().keep(&RunFolder::create(&root, "").unwrap()).unwrap();
+    note().save(&RunFolder::create(&root, "").unwrap()).unwrap();
     note().check(&root, "toy").unwrap();
     std::fs::write(&file, "{question}?").unwrap();
     assert!(matches!(
@@ -432,8 +432,8 @@ fn a_new_run_is_refused_where_something_else_is() {
     assert!(said.contains("such as data.json"), "{said}");
     // As a start leaves it that is cut off before its folder is a run's.
     let config = config("http://127.0.0.1:1", &[]);
-    let note = DataNote::of(&config, &dataset(2, 2), None).unwrap();
-    note.keep(&RunFolder::claim(&new).unwrap()).unwrap();
+    let note = Provenance::of(&config, &dataset(2, 2), None).unwrap();
+    note.save(&RunFolder::claim(&new).unwrap()).unwrap();
     RunFolder::check_free(&new).unwrap();
     RunFolder::create(&new, "").unwrap();
     assert!(matches!(

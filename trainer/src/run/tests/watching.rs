@@ -63,9 +63,12 @@ async fn alarms_are_logged_once_and_can_be_turned_off() {
     // All answers are the same letter here, so that learning is repetition.
     let long = &["run.updates=60", "eval.samples=0"];
     go(&on, &config(&server.url, long)).await.unwrap();
-    let alarms: Vec<alarms::AlarmRecord> = read_log(&on, Log::Alarms).unwrap();
+    let alarms: Vec<AlarmRecord> = read_log(&on, Log::Alarms).unwrap();
     let steps: Vec<StepRecord> = read_log(&on, Log::Metrics).unwrap();
-    assert_eq!(alarms, alarms::Watch::default().replay(&steps, &[]));
+    assert_eq!(
+        alarms,
+        observers::alarms::AlarmMonitor::default().replay(&steps, &[])
+    );
     assert!(!alarms.is_empty());
     let told = tensorboard::read(&on.join("tensorboard"));
     let told = told.iter().filter(|point| point.tag == "alarms").count();
@@ -90,8 +93,8 @@ async fn groups_of_one_are_no_sign_that_nothing_is_learnt() {
     let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
     let silent = |step: &StepRecord| step.groups.right + step.groups.wrong;
     assert!(steps.iter().map(silent).sum::<usize>() > 100);
-    let alarms: Vec<alarms::AlarmRecord> = read_log(&root, Log::Alarms).unwrap();
-    let of_groups = [alarms::Alarm::AllWrong, alarms::Alarm::AllRight];
+    let alarms: Vec<AlarmRecord> = read_log(&root, Log::Alarms).unwrap();
+    let of_groups = [Alarm::AllWrong, Alarm::AllRight];
     assert!(
         alarms
             .iter()

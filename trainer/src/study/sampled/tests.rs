@@ -4,7 +4,7 @@ use verifier_api::Verdict;
 use super::*;
 use crate::data::Prompt;
 use crate::reward::Judged;
-use crate::rollout::{Drawing, Query, Sample};
+use crate::rollout::{RolloutRequest, Sample, SamplingParams};
 use crate::scripted::{Toy, dataset, prompt};
 use crate::study::{Eta, Quality};
 
@@ -13,7 +13,7 @@ fn plan(groups: usize, reference: usize) -> Plan {
         groups,
         group_size: 4,
         reference,
-        drawing: Drawing {
+        drawing: SamplingParams {
             sampling: Sampling {
                 temperature: 0.9,
                 ..Sampling::default()
@@ -37,7 +37,7 @@ fn prompts() -> Vec<Arc<Prompt>> {
 /// What a policy answers, as a verifier judges it that likes some letters.
 fn draw(
     policy: &Toy,
-    queries: &[Query],
+    queries: &[RolloutRequest],
     plan: &Plan,
     judge: &dyn Fn(&str) -> Option<f64>,
 ) -> Vec<SampledGroup> {
@@ -56,7 +56,7 @@ fn draw(
         .collect();
     all.sort_by_key(|one| (one.request, one.sample));
     let mut all = all.into_iter().peekable();
-    let group = |(number, query): (usize, &Query)| SampledGroup {
+    let group = |(number, query): (usize, &RolloutRequest)| SampledGroup {
         prompt: query.prompt.clone(),
         samples: std::iter::from_fn(|| all.next_if(|one| one.request == number))
             .map(|one| Sample {

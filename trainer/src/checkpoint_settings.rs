@@ -1,0 +1,335 @@
+//! What a checkpoint carries of the run that made it: how its tasks were asked, and how it was evaluated, as `rapid.toml` beside the weights.
+//!
+//! The file has the prompt template's own text, so that it holds wherever the checkpoint is taken. It comes with weights from anywhere, so nothing in it is
+//! believed before a recipe with the same values would be; and it cannot name a verifier, or a variable that holds a token.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use datasets::Template;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::config::{self, Config, Data, Eval, Verifier};
+use crate::data::PromptRenderer;
+
+/// The file's name in a checkpoint's folder.
+pub const NAME: &str = "rapid.toml";
+const VERSION: i64 = 1;
+/// A larger file is none of ours: a template with a dozen solved problems has some KB.
+const MOST_BYTES: u64 = 1 << 20;
+/// Keys of `[data]` that say how tasks are asked.
+const DATA: [&str; 3] = ["dataset", "chat", "chat_date"];
+/// Keys of `[eval]` that say how completions are drawn.
+const EVAL: [&str; 4] = ["temperature", "top_p", "top_k", "min_p"];
+/// Keys of `[verifier]` that say how answers are read and compared, where the recipe has them.
+const VERIFIER: [&str; 3] = ["math_policy", "math_extraction", "code_extraction"];
+
+/// What `rapid eval` and `rapid generate` go by where the command line says nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckpointSettings {
+    /// The file that it was read from.
+    pub source: PathBuf,
+    /// How tasks were asked; `template` is a name for people.
+    pub data: Data,
+    /// What `data.template` names.
+    pub template: Template,
+    /// How completions were drawn, `max_tokens` included.
+    pub eval: Eval,
+    /// `[verifier]`, without an address.
+    verifier: Table,
+}
+
+/// A file that cannot be gone by.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{path} says how the run that made this checkpoint asked its tasks, and cannot be used: {reason}. {remedy}"
+)]
+pub struct CheckpointSettingsError {
+    path: PathBuf,
+    reason: String,
+    remedy: &'static str,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    version: i64,
+    made: Made,
+    template: Text,
+    data: Table,
+    eval: Table,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    verifier: Table,
+}
+
+/// Where the checkpoint comes from; for people.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Made {
+    by: String,
+    model: String,
+    algorithm: String,
+    seed: u64,
+    step: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    name: String,
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+}
+
+/// What a run's checkpoints will carry.
+#[derive(Debug, Clone)]
+pub struct SettingsFile(Content);
+
+impl SettingsFile {
+    /// Of a run that asks its tasks so.
+    #[must_use]
+    pub fn of(config: &Config, renderer: &PromptRenderer) -> Self {
+        let table = Table::try_from(config).unwrap_or_default();
+        let part = |section: &str, keys: &[&str]| -> Table {
+            let content = table.get(section).and_then(Value::as_table);
+            let chosen = |key: &&str| Some(((*key).to_owned(), content?.get(*key)?.clone()));
+            keys.iter().filter_map(chosen).collect()
+        };
+        let (mut data, mut eval) = (part("data", &DATA), part("eval", &EVAL));
+        data.insert("dataset".into(), name_of(&config.data.dataset).into());
+        let stop = renderer.stop_strings().iter().cloned().map(Value::from);
+        data.insert("stop".into(), stop.collect::<Vec<_>>().into());
+        let max_tokens = config.eval.max_tokens.unwrap_or(config.sampling.max_tokens);
+        eval.insert("max_tokens".into(), Value::Integer(max_tokens as i64));
+        let model = match (&config.model.name, &config.model.path) {
+            (Some(name), _) => name.clone(),
+            (None, path) => path.as_ref().map_or_else(String::new, |path| {
+                name_of(&path.to_string_lossy()).to_owned()
+            }),
+        };
+        let template = renderer.template();
+        Self(Content {
+            version: VERSION,
+            made: Made {
+                by: concat!("rapid ", env!("CARGO_PKG_VERSION")).into(),
+                model,
+                algorithm: config.algorithm.preset.name().into(),
+                seed: config.run.seed,
+                step: 0,
+            },
+            template: Text {
+                name: match config.data.template.as_str() {
+                    "auto" => format!("{}'s own", name_of(&config.data.dataset)),
+                    template => named(template).to_owned(),
+                },
+                text: template.text().to_owned(),
+                kind: template.kind.clone(),
+            },
+            data,
+            eval,
+            verifier: part("verifier", &VERIFIER),
+        })
+    }
+
+    /// The file of the checkpoint after `step` updates.
+    #[must_use]
+    pub fn text(&self, step: usize) -> String {
+        let mut content = self.0.clone();
+        content.made.step = step;
+        let text = toml::to_string(&content).expect("texts, numbers and lists have a TOML form");
+        format!(
+            "# How the run that made this checkpoint asked its tasks and drew completions of them. `rapid eval` goes by it where the command line says nothing else.\n{text}"
+        )
+    }
+}
+
+impl CheckpointSettings {
+    /// What a model carries: a checkpoint's own file, or the configuration of the run folder that it lies in, where an older version made it. `None` for any other
+    /// model.
+    ///
+    /// # Errors
+    /// [`CheckpointSettingsError`], for a file that is there and cannot be used.
+    pub fn of(model: &Path) -> Result<Option<Self>, CheckpointSettingsError> {
+        let own = model.join(NAME);
+        if own.symlink_metadata().is_ok() {
+            return parse(&own, &read(&own)?).map(Some);
+        }
+        match run_of(model) {
+            Some(config) => of_run(&config).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How tasks are asked.
+    #[must_use]
+    pub fn renderer(&self) -> PromptRenderer {
+        PromptRenderer::by(self.template.clone(), &self.data)
+    }
+
+    /// A verifier's settings, with how answers are read and compared.
+    ///
+    /// # Errors
+    /// [`CheckpointSettingsError`], for values that this version does not know.
+    pub fn verifier(&self, settings: &Verifier) -> Result<Verifier, CheckpointSettingsError> {
+        let refused = |error: String| CheckpointSettingsError {
+            path: self.source.clone(),
+            reason: format!("in [verifier], {}", one_line(&error)),
+            remedy: MEND,
+        };
+        let mut table = Table::try_from(settings).map_err(|error| refused(error.to_string()))?;
+        table.extend(self.verifier.clone());
+        table
+            .try_into()
+            .map_err(|error: toml::de::Error| refused(error.to_string()))
+    }
+}
+
+const MEND: &str = "Restore the file; or delete it, and give what it said on the command line (--template, --max-tokens, --temperature, --stop)";
+
+/// `config.toml` of the run folder that a folder is a checkpoint of.
+fn run_of(model: &Path) -> Option<PathBuf> {
+    if !model.join("run.json").is_file() {
+        return None;
+    }
+    let folder = model.canonicalize().ok()?;
+    let checkpoints = folder
+        .parent()
+        .filter(|parent| parent.ends_with("checkpoints"))?;
+    let config = checkpoints.parent()?.join("config.toml");
+    config.is_file().then_some(config)
+}
+
+fn of_run(path: &Path) -> Result<CheckpointSettings, CheckpointSettingsError> {
+    let refused = |reason: String| CheckpointSettingsError {
+        path: path.to_owned(),
+        reason,
+        remedy: "Restore it, and the file of its prompt template, where it has one; or move the checkpoint out of the run's folder, and give what was set there on the command line (--template, --max-tokens, --temperature, --stop)",
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let config = config::parse("it", &text, &[]).map_err(|error| refused(error.to_string()))?;
+    let renderer = PromptRenderer::new(&config.data).map_err(|error| refused(error.to_string()))?;
+    parse(path, &SettingsFile::of(&config, &renderer).text(0))
+}
+
+/// The file's text. What is no file, and more than any of ours has, is not read.
+fn read(path: &Path) -> Result<String, CheckpointSettingsError> {
+    let refused = |reason: String| CheckpointSettingsError {
+        path: path.to_owned(),
+        reason,
+        remedy: MEND,
+    };
+    let open = || -> io::Result<String> {
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is no file"));
+        }
+        let mut text = String::new();
+        let read = File::open(path)?
+            .take(MOST_BYTES + 1)
+            .read_to_string(&mut text)?;
+        if read as u64 > MOST_BYTES {
+            return Err(io::Error::other("it is larger than 1 MiB"));
+        }
+        Ok(text)
+    };
+    open().map_err(|error| refused(error.to_string()))
+}
+
+fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, CheckpointSettingsError> {
+    let refused = |reason: String| CheckpointSettingsError {
+        path: path.to_owned(),
+        reason: one_line(&reason),
+        remedy: MEND,
+    };
+    let table: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| refused(error.to_string()))?;
+    match table.get("version").and_then(Value::as_integer) {
+        Some(VERSION) => {}
+        Some(other) => {
+            return Err(refused(format!(
+                "it is of version {other}, and this `rapid` knows {VERSION}: take the one that made it, or a newer one"
+            )));
+        }
+        None => return Err(refused("it has no `version`".into())),
+    }
+    let content: Content = table
+        .try_into()
+        .map_err(|error: toml::de::Error| refused(error.to_string()))?;
+    let known = |section: &str, table: &Table, keys: &[&str]| match table
+        .keys()
+        .find(|key| !keys.contains(&key.as_str()))
+    {
+        Some(key) => Err(refused(format!("it cannot set `{section}.{key}`"))),
+        None => Ok(()),
+    };
+    known("data", &content.data, &[&DATA[..], &["stop"]].concat())?;
+    known(
+        "eval",
+        &content.eval,
+        &[&EVAL[..], &["max_tokens"]].concat(),
+    )?;
+    known("verifier", &content.verifier, &VERIFIER)?;
+    let config = as_a_recipe(&content).map_err(|error| refused(error.to_string()))?;
+    let template = template(&content.template).map_err(refused)?;
+    Ok(CheckpointSettings {
+        source: path.to_owned(),
+        data: Data {
+            template: content.template.name,
+            ..config.data
+        },
+        template,
+        eval: config.eval,
+        verifier: content.verifier,
+    })
+}
+
+/// The same values in a recipe, which are checked as a recipe's are.
+fn as_a_recipe(content: &Content) -> Result<Config, config::ConfigError> {
+    let mut recipe = Table::new();
+    let model = Table::from_iter([("name".to_owned(), Value::from("-"))]);
+    for (section, table) in [
+        ("model", &model),
+        ("data", &content.data),
+        ("eval", &content.eval),
+        ("verifier", &content.verifier),
+    ] {
+        recipe.insert(section.into(), Value::Table(table.clone()));
+    }
+    config::parse("it", &recipe.to_string(), &[])
+}
+
+fn template(template: &Text) -> Result<Template, String> {
+    let Text { text, kind, .. } = template;
+    let mut table = Table::new();
+    table.insert("text".into(), text.as_str().into());
+    if let Some(kind) = kind {
+        table.insert("kind".into(), kind.as_str().into());
+    }
+    Template::from_toml(&table.to_string()).map_err(|error| error.to_string())
+}
+
+/// A template's name for people: its own text is none, and the folder of its file is nobody's business.
+fn named(template: &str) -> &str {
+    if template.contains('{') {
+        return "the recipe's own";
+    }
+    name_of(template)
+}
+
+/// A file by its name alone.
+fn name_of(path: &str) -> &str {
+    Path::new(path)
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or(path)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+use super::*;
+use crate::data::DataError;
+use crate::scripted::{Toy, dataset};
+use std::sync::Arc;
+
+const RECIPE: &str = "
+[model]
+name = \"toy\"
+[data]
+dataset = \"starter-math\"
+template = \"few-shot-boxed\"
+[sampling]
+max_tokens = 24
+[eval]
+temperature = 0.5
+top_k = 7
+";
+
+fn config(sets: &[&str]) -> Config {
+    let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+    config::parse("test", RECIPE, &sets).unwrap()
+}
+
+fn card(config: &Config) -> String {
+    SettingsFile::of(config, &PromptRenderer::new(&config.data).unwrap()).text(10)
+}
+
+/// A checkpoint's folder with such a file.
+fn checkpoint(text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(NAME), text).unwrap();
+    folder
+}
+
+#[test]
+fn a_checkpoint_is_asked_as_its_run_asked_wherever_it_is_taken() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("mine.toml");
+    let content =
+        "stop = [\"Q:\"]\nkind = \"math\"\ntext = '''\nQ: {question} \\frac{a}{b}\n\"A\":'''\n";
+    std::fs::write(&file, content).unwrap();
+    let template = format!("data.template={}", file.display());
+    for sets in [
+        &[][..],
+        &["data.stop=[\"END\", \"\\n\\n\"]", "eval.max_tokens=99"],
+        &["data.chat=true", "data.chat_date=2026-03-09"],
+        &[template.as_str()],
+        &["data.template=Directly: {question}!", "eval.temperature=0"],
+    ] {
+        let config = config(sets);
+        let renderer = PromptRenderer::new(&config.data).unwrap();
+        let folder = checkpoint(&card(&config));
+        let moved = home.path().join("moved.toml");
+        std::fs::rename(&file, &moved).unwrap();
+        let carried = CheckpointSettings::of(folder.path()).unwrap().unwrap();
+        std::fs::rename(&moved, &file).unwrap();
+        let again = carried.renderer();
+        assert_eq!(again.stop_strings(), renderer.stop_strings());
+        assert_eq!(again.template().kind, renderer.template().kind);
+        assert_eq!(again.template().text(), renderer.template().text());
+        if config.data.chat_date.is_some() {
+            assert_eq!(again.day(), renderer.day());
+        }
+        let task = Arc::new(dataset(1, 1).eval.remove(0));
+        let prompt =
+            |renderer: &PromptRenderer| renderer.prompt(&Toy::default(), &task).unwrap().text;
+        assert_eq!(prompt(&again), prompt(&renderer), "{sets:?}");
+        let max_tokens = config.eval.max_tokens.unwrap_or(24);
+        assert_eq!(carried.eval.max_tokens, Some(max_tokens));
+        assert_eq!(
+            (carried.eval.temperature, carried.eval.top_k),
+            (config.eval.temperature, 7)
+        );
+        assert!(
+            !card(&config).contains(home.path().to_str().unwrap()),
+            "no folder of the machine's"
+        );
+    }
+}
+
+#[test]
+fn the_file_reads_as_written() {
+    let text = card(&config(&["data.template=Directly: {question}!"]));
+    let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::assert_snapshot!(text, @r#"
+    # How the run that made this checkpoint asked its tasks and drew completions of them. `rapid eval` goes by it where the command line says nothing else.
+    version = 1
+
+    [made]
+    by = "rapid VERSION"
+    model = "toy"
+    algorithm = "rapid-paper"
+    seed = 0
+    step = 10
+
+    [template]
+    name = "the recipe's own"
+    text = "Directly: {question}!"
+
+    [data]
+    chat = false
+    dataset = "starter-math"
+    stop = []
+
+    [eval]
+    max_tokens = 24
+    min_p = 0.0
+    temperature = 0.5
+    top_k = 7
+    top_p = 1.0
+    "#);
+}
+
+#[test]
+fn a_file_from_anywhere_is_refused_in_one_paragraph() {
+    let whole = card(&config(&[]));
+    let with = |from: &str, to: &str| {
+        let text = whole.replacen(from, to, 1);
+        assert_ne!(text, whole, "{from}");
+        text
+    };
+    for (text, says) in [
+        ("\u{0}\u{1}".to_owned(), "TOML parse error"),
+        (String::new(), "it has no `version`"),
+        ("version = [".to_owned(), "TOML parse error"),
+        (
+            with("version = 1", "version = 2"),
+            "it is of version 2, and this `rapid` knows 1",
+        ),
+        (
+            with("version = 1", "version = 1\nmore = 2"),
+            "unknown field `more`",
+        ),
+        (
+            with("temperature = 0.5", "temperature = -1.0"),
+            "`eval.temperature`",
+        ),
+        (
+            with("temperature = 0.5", "temperature = nan"),
+            "`eval.temperature`",
+        ),
+        (
+            with("temperature = 0.5", "temperature = \"hot\""),
+            "`eval.temperature`",
+        ),
+        (
+            with("max_tokens = 24", "max_tokens = 99999999999"),
+            "`eval.max_tokens`",
+        ),
+        (
+            with("max_tokens = 24", "max_tokens = 24\nsamples = 3"),
+            "it cannot set `eval.samples`",
+        ),
+        (with("stop = [", "stop = [\"\", "), "`data.stop`"),
+        (
+            with("stop = [", "teacher = \"/etc/passwd\"\nstop = ["),
+            "it cannot set `data.teacher`",
+        ),
+        (with("{question}", ""), "neither {question} nor {statement}"),
+        (
+            with("kind = \"math\"", "kind = \"maths\""),
+            "no task is of the kind `maths`",
+        ),
+        // The token of another service, sent to a stranger.
+        (
+            format!("{whole}\n[verifier]\nurl = \"http://stranger\"\ntoken_env = \"HF_TOKEN\"\n"),
+            "it cannot set `verifier.t",
+        ),
+        ("#".repeat(2 << 20), "it is larger than 1 MiB"),
+    ] {
+        let folder = checkpoint(&text);
+        let said = CheckpointSettings::of(folder.path())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains(says)
+                && said.contains(NAME)
+                && said.contains("delete it")
+                && !said.contains('\n'),
+            "{says}: {said}"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join(NAME)).unwrap();
+    assert!(
+        CheckpointSettings::of(folder.path())
+            .unwrap_err()
+            .to_string()
+            .contains("it is no file")
+    );
+    #[cfg(unix)]
+    {
+        std::fs::remove_dir(folder.path().join(NAME)).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join(NAME)).unwrap();
+        assert!(
+            CheckpointSettings::of(folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("it is no file")
+        );
+    }
+}
+
+#[test]
+fn a_checkpoint_of_an_older_version_goes_by_its_runs_configuration() {
+    let home = tempfile::tempdir().unwrap();
+    let step = home.path().join("run/checkpoints/step-10");
+    std::fs::create_dir_all(&step).unwrap();
+    let config = config(&["data.stop=[\"END\"]"]);
+    std::fs::write(home.path().join("run/config.toml"), config.to_toml()).unwrap();
+    // A model that somebody put there is no checkpoint.
+    assert_eq!(CheckpointSettings::of(&step).unwrap(), None);
+    std::fs::write(step.join("run.json"), "{}").unwrap();
+    let best = home.path().join("run/checkpoints/best");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("step-10", &best).unwrap();
+    for place in [&step, &best] {
+        let carried = CheckpointSettings::of(place).unwrap().unwrap();
+        assert!(carried.source.ends_with("run/config.toml"));
+        assert_eq!(carried.renderer().stop_strings(), ["END"]);
+        assert_eq!(carried.eval.max_tokens, Some(24));
+    }
+    let gone = config.to_toml().replace("few-shot-boxed", "./gone.toml");
+    std::fs::write(home.path().join("run/config.toml"), gone).unwrap();
+    let said = CheckpointSettings::of(&best).unwrap_err().to_string();
+    assert!(
+        said.contains("config.toml")
+            && said.contains("./gone.toml cannot be read")
+            && said.contains("--template"),
+        "{said}"
+    );
+    let elsewhere = home.path().join("elsewhere");
+    std::fs::rename(&step, &elsewhere).unwrap();
+    assert_eq!(CheckpointSettings::of(&elsewhere).unwrap(), None);
+    assert_eq!(
+        CheckpointSettings::of(&home.path().join("nowhere.gguf")).unwrap(),
+        None
+    );
+}
+
+#[test]
+fn a_verifiers_address_and_token_are_the_users() {
+    let folder = checkpoint(&card(&config(&[])));
+    let carried = CheckpointSettings::of(folder.path()).unwrap().unwrap();
+    let given = Verifier {
+        url: Some("http://127.0.0.1:1".into()),
+        ..Verifier::default()
+    };
+    assert_eq!(carried.verifier(&given).unwrap(), given);
+}
+
+#[test]
+fn a_template_is_refused_for_tasks_of_another_kind() {
+    let folder = checkpoint(&card(&config(&[])));
+    let renderer = CheckpointSettings::of(folder.path())
+        .unwrap()
+        .unwrap()
+        .renderer();
+    let code = datasets::open("starter-code", None).unwrap().eval;
+    assert!(matches!(renderer.suits(&code), Err(DataError::Template(_))));
+    let math = datasets::open("starter-math", None).unwrap().eval;
+    assert!(renderer.suits(&math).is_ok());
+}

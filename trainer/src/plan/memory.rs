@@ -1,0 +1,152 @@
+//! The memory that a run takes, estimated before it starts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use engine::config::ModelConfig;
+use engine::{Demand, Device, Footprint};
+
+use crate::config::{Config, ConfigError};
+use crate::data::{Prompt, Prompts};
+
+/// Memory and disk space that training takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryEstimate {
+    /// Number of weights.
+    pub parameters: u64,
+    /// Bytes of memory, completions being as long as they may be.
+    pub memory: Footprint,
+    /// Bytes of the reference model's weights, where it is another copy.
+    pub reference: u64,
+    /// Bytes of one checkpoint on disk: the weights, and what is trained once more with its moments.
+    pub checkpoint: u64,
+}
+
+/// The memory that a run must fit into, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryBudget {
+    /// The GPU's.
+    Gpu(u64),
+    /// The machine's, or that of the control group that the process is in.
+    Machine(u64),
+}
+
+impl MemoryBudget {
+    /// Where a device computes; `None` where the system does not say.
+    #[must_use]
+    pub fn of(device: Device) -> Option<Self> {
+        match device.memory() {
+            Some(bytes) => Some(Self::Gpu(bytes)),
+            None => engine::memory::total().map(Self::Machine),
+        }
+    }
+
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Gpu(bytes) | Self::Machine(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Display for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = match self {
+            Self::Gpu(_) => "the GPU's",
+            Self::Machine(_) => "this machine's",
+        };
+        write!(f, "{whose} {}", gb(self.bytes()))
+    }
+}
+
+/// A run that does not fit, or may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the run takes up to {} of {budget}: {} for weights, {} for gradient and moments, {} for keys and values, {} for kept activations and {} for one pass; \
+     lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])",
+    gb(.estimate.peak()), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.cache), gb(.estimate.memory.kept), gb(.estimate.memory.work)
+)]
+pub struct TooLarge {
+    estimate: MemoryEstimate,
+    budget: MemoryBudget,
+}
+
+pub(super) fn gb(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+/// Bytes of the program itself: its code, a tokenizer, prompts, connections.
+const PROGRAM: u64 = 100 << 20;
+
+impl MemoryEstimate {
+    /// By a model on the prompts of its tasks.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn new(
+        config: &Config,
+        model: &ModelConfig,
+        prompts: &Prompts,
+    ) -> Result<Self, ConfigError> {
+        let longest = |prompts: &[Arc<Prompt>]| {
+            let lengths = prompts.iter().map(|prompt| prompt.tokens.len());
+            lengths.max().unwrap_or(0)
+        };
+        let options = config.engine_options()?;
+        let training = Demand {
+            prompt_tokens: longest(&prompts.train),
+            max_tokens: config.sampling.max_tokens,
+            samples: config.algorithm.group_size,
+            drawn_prompts: config.prompts_per_phase(),
+            update_prompts: config.prompts_per_update(),
+        };
+        let evaluation = Demand {
+            prompt_tokens: longest(&prompts.eval),
+            max_tokens: config.eval.max_tokens.unwrap_or(training.max_tokens),
+            samples: config.eval.samples,
+            drawn_prompts: prompts.eval.len(),
+            update_prompts: 0,
+        };
+        let [training, evaluation] =
+            [training, evaluation].map(|demand| Footprint::new(model, &options, &demand));
+        let parameters = model.parameters();
+        let trained = training.optimiser / 12;
+        let second = config.algorithm.kl > 0.0 && options.lora.is_none();
+        Ok(Self {
+            parameters,
+            memory: Footprint {
+                cache: training.cache.max(evaluation.cache),
+                // A second model works in memory of its own.
+                work: training.work.max(evaluation.work) + if second { training.work } else { 0 },
+                ..training
+            },
+            reference: if second { training.weights } else { 0 },
+            checkpoint: 4 * (parameters + 3 * trained),
+        })
+    }
+
+    /// About the most memory that the run takes at once.
+    #[must_use]
+    pub fn peak(&self) -> u64 {
+        PROGRAM + self.memory.peak() + self.reference
+    }
+
+    /// Whether the run fits. A warning where it may not: a machine's memory is estimate as it is touched, and completions may be shorter than the longest.
+    ///
+    /// # Errors
+    /// What it takes and what to lower.
+    pub fn fits(&self, budget: Option<MemoryBudget>) -> Result<Option<TooLarge>, TooLarge> {
+        let Some(budget) = budget.filter(|budget| self.peak() > budget.bytes()) else {
+            return Ok(None);
+        };
+        let large = TooLarge {
+            estimate: *self,
+            budget,
+        };
+        let whatever_is_drawn =
+            PROGRAM + self.memory.weights + self.memory.optimiser + self.reference;
+        match budget {
+            MemoryBudget::Machine(bytes) if whatever_is_drawn <= bytes => Ok(Some(large)),
+            _ => Err(large),
+        }
+    }
+}

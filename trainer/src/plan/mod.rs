@@ -1,0 +1,158 @@
+//! What a recipe would do, before it does it.
+
+mod memory;
+
+use std::fmt;
+
+use crate::config::Config;
+use crate::data::Schedule;
+use memory::gb;
+
+pub use memory::{MemoryBudget, MemoryEstimate, TooLarge};
+
+/// The sizes of a run; `Display` writes them for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Training tasks, before prompts that are too long are left out.
+    pub tasks: usize,
+    /// Held-out tasks.
+    pub eval_tasks: usize,
+    /// Inference phases.
+    pub phases: usize,
+    /// Completions of a whole phase: N_inference.
+    pub phase_completions: usize,
+    /// Optimiser updates.
+    pub updates: usize,
+    /// Completions of a whole update: N_step.
+    pub update_completions: usize,
+    /// Training completions in all.
+    pub completions: usize,
+    /// Most tokens that training can draw.
+    pub max_tokens: usize,
+    /// Evaluations.
+    pub evaluations: usize,
+    /// Completions of one evaluation.
+    pub eval_completions: usize,
+    /// Most completions that dynamic sampling draws besides.
+    pub redrawn: usize,
+    /// Checkpoints that stand on disk at once, at most: the newest, the best, and one that is being written.
+    pub checkpoints: usize,
+    /// What the model takes; `None` where it is not on this machine.
+    pub model: Option<MemoryEstimate>,
+}
+
+impl Plan {
+    /// The plan of a recipe over a data set of this size, with what its model takes.
+    #[must_use]
+    pub fn new(
+        config: &Config,
+        tasks: usize,
+        eval_tasks: usize,
+        model: Option<MemoryEstimate>,
+    ) -> Self {
+        let schedule = Schedule::new(config, tasks);
+        let completions = schedule.prompts() * config.algorithm.group_size;
+        let updates = schedule.updates();
+        let evaluations = match (config.eval.samples, config.eval.every) {
+            (0, _) => 0,
+            (_, 0) => 2,
+            (_, every) => 2 + (updates - 1) / every,
+        };
+        Self {
+            tasks,
+            eval_tasks,
+            phases: schedule.phases(),
+            phase_completions: config.algorithm.h * config.algorithm.n_step,
+            updates,
+            update_completions: config.algorithm.n_step,
+            completions,
+            max_tokens: completions * config.sampling.max_tokens,
+            evaluations: if eval_tasks == 0 { 0 } else { evaluations },
+            eval_completions: eval_tasks * config.eval.samples,
+            redrawn: completions * config.algorithm.dynamic_sampling,
+            checkpoints: config.run.keep + usize::from(config.eval.samples > 0) + 1,
+            model,
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: usize, word: &str| {
+            if n == 1 {
+                format!("1 {word}")
+            } else {
+                format!("{n} {word}s")
+            }
+        };
+        writeln!(
+            f,
+            "{}, {} held out",
+            count(self.tasks, "training task"),
+            self.eval_tasks
+        )?;
+        // The last phase, and in it the last update, may be shorter.
+        let up_to = |whole: usize| {
+            if whole > self.completions {
+                "up to "
+            } else {
+                ""
+            }
+        };
+        writeln!(
+            f,
+            "{} of {}{}",
+            count(self.phases, "inference phase"),
+            up_to(self.phases * self.phase_completions),
+            count(self.phase_completions, "completion")
+        )?;
+        writeln!(
+            f,
+            "{} on {}{} each",
+            count(self.updates, "update"),
+            up_to(self.updates * self.update_completions),
+            count(self.update_completions, "completion")
+        )?;
+        writeln!(
+            f,
+            "{} in all, at most {} tokens",
+            count(self.completions, "completion"),
+            self.max_tokens
+        )?;
+        if self.redrawn > 0 {
+            writeln!(
+                f,
+                "at most {} besides, for groups that are all right or all wrong",
+                count(self.redrawn, "completion")
+            )?;
+        }
+        writeln!(
+            f,
+            "{} of {}",
+            count(self.evaluations, "evaluation"),
+            count(self.eval_completions, "completion")
+        )?;
+        let checkpoints = count(self.checkpoints, "checkpoint");
+        let Some(model) = self.model else {
+            return write!(
+                f,
+                "at most {checkpoints} at once; the model is not on this machine yet, so what it takes of memory and disk is not known"
+            );
+        };
+        let memory = model.memory;
+        writeln!(
+            f,
+            "memory: about {}, {} of it for the {:.0} M weights, {} for gradient and moments, and {} for keys and values or, in their place, kept activations",
+            gb(model.peak()),
+            gb(memory.weights + model.reference),
+            model.parameters as f64 / 1e6,
+            gb(memory.optimiser),
+            gb(memory.cache.max(memory.kept))
+        )?;
+        write!(
+            f,
+            "disk: at most {checkpoints} at once, {} each",
+            gb(model.checkpoint)
+        )
+    }
+}

@@ -1,0 +1,268 @@
+//! Collects the samples of a phase: sampling and judging overlap.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Completion, EngineError};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::sample::{Missing, sample};
+use super::{
+    PartialRollout, Rollout, RolloutError, RolloutProgress, RolloutRequest, Sample, SampledGroup,
+    SamplingParams,
+};
+use crate::policy::Policy;
+use crate::reward::{JudgeRequest, Judged, RewardClient, RewardError};
+use crate::stop::Stop;
+
+/// How long a finished completion may wait for others to share its request to the verifier.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// Samples the completions of all requests except those that `partial` already has, saves each in `partial`, and has all judged. `watch` is called after every
+/// change.
+///
+/// # Errors
+/// [`RolloutError`]; samples that stay without a verdict are masked and no error.
+pub async fn collect(
+    policy: &Arc<dyn Policy>,
+    rewards: &RewardClient,
+    requests: &[RolloutRequest],
+    params: &SamplingParams,
+    partial: &mut PartialRollout,
+    stop: &Stop,
+    watch: &mut (dyn FnMut(&RolloutProgress) + Send),
+) -> Result<Rollout, RolloutError> {
+    let mut collector = Collector::new(requests, rewards);
+    let before = collector.resume(partial);
+    let started = Instant::now();
+    let elapsed = || before + started.elapsed();
+    let missing = collector.missing();
+    let mut completions = (!missing.is_empty()).then(|| sample(policy, requests, missing, params));
+    let mut inference = before;
+    watch(&collector.progress);
+    while completions.is_some() || collector.is_judging() {
+        let linger = collector.flush_at();
+        tokio::select! {
+            () = stop.wait() => return Err(RolloutError::Stopped),
+            next = next(&mut completions), if completions.is_some() => match next {
+                Some(completion) => {
+                    let completion = completion?;
+                    let request = &requests[completion.request];
+                    let seed = request.seeds[completion.sample];
+                    partial.add(&request.prompt.task.id, seed, elapsed(), &completion)?;
+                    collector.add(completion);
+                }
+                None => {
+                    completions = None;
+                    inference = elapsed();
+                    collector.send();
+                }
+            },
+            () = tokio::time::sleep_until(linger.into()), if collector.has_unsent() => collector.send(),
+            Some(verdicts) = collector.judging.join_next(), if !collector.judging.is_empty() => collector.add_verdicts(verdicts)?,
+        }
+        collector.progress.elapsed = elapsed();
+        watch(&collector.progress);
+    }
+    let verify = elapsed().saturating_sub(inference);
+    Ok(Rollout {
+        groups: collector.finish()?,
+        inference,
+        verify,
+    })
+}
+
+async fn next(
+    completions: &mut Option<mpsc::Receiver<Result<Completion, EngineError>>>,
+) -> Option<Result<Completion, EngineError>> {
+    match completions {
+        Some(receiver) => receiver.recv().await,
+        None => None,
+    }
+}
+
+/// The index of a request, and the index of one of its seeds.
+type SampleId = (usize, usize);
+
+/// The completions that were sent in one request to the verifier, and their verdicts.
+type Answer = (Vec<SampleId>, Result<Vec<Judged>, RewardError>);
+
+/// The state of a phase that is being collected.
+struct Collector<'a> {
+    requests: &'a [RolloutRequest],
+    rewards: &'a RewardClient,
+    /// By request and seed.
+    drawn: Vec<Vec<Option<Completion>>>,
+    judged: Vec<Vec<Option<Judged>>>,
+    /// Sampled, and not yet sent to the verifier.
+    unsent: Vec<(SampleId, JudgeRequest)>,
+    oldest: Option<Instant>,
+    judging: JoinSet<Answer>,
+    progress: RolloutProgress,
+}
+
+impl<'a> Collector<'a> {
+    fn new(requests: &'a [RolloutRequest], rewards: &'a RewardClient) -> Self {
+        Self {
+            requests,
+            rewards,
+            drawn: requests
+                .iter()
+                .map(|request| vec![None; request.seeds.len()])
+                .collect(),
+            judged: requests
+                .iter()
+                .map(|request| vec![None; request.seeds.len()])
+                .collect(),
+            unsent: Vec::new(),
+            oldest: None,
+            judging: JoinSet::new(),
+            progress: RolloutProgress {
+                wanted: requests.iter().map(|request| request.seeds.len()).sum(),
+                ..RolloutProgress::default()
+            },
+        }
+    }
+
+    /// Takes over what was sampled before, and returns how long that took.
+    fn resume(&mut self, partial: &mut PartialRollout) -> Duration {
+        let mut before = Duration::ZERO;
+        for (request, wanted) in self.requests.iter().enumerate() {
+            for (sample, seed) in wanted.seeds.iter().enumerate() {
+                if let Some(found) = partial.take(&wanted.prompt.task.id, *seed) {
+                    before = before.max(found.after);
+                    self.add(Completion {
+                        request,
+                        sample,
+                        tokens: found.tokens,
+                        logp: found.logp,
+                        text: found.text,
+                        finish: found.finish,
+                    });
+                }
+            }
+        }
+        self.progress.elapsed = before;
+        before
+    }
+
+    /// What is still to be sampled.
+    fn missing(&self) -> Vec<Missing> {
+        let missing = |drawn: &Vec<Option<Completion>>| {
+            (0..drawn.len())
+                .filter(|seed| drawn[*seed].is_none())
+                .collect()
+        };
+        self.drawn
+            .iter()
+            .map(missing)
+            .enumerate()
+            .filter(|(_, seeds): &Missing| !seeds.is_empty())
+            .collect()
+    }
+
+    fn is_judging(&self) -> bool {
+        self.has_unsent() || !self.judging.is_empty()
+    }
+
+    fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    fn flush_at(&self) -> Instant {
+        self.oldest.unwrap_or_else(Instant::now) + LINGER
+    }
+
+    fn add(&mut self, completion: Completion) {
+        let id = (completion.request, completion.sample);
+        let prompt = &self.requests[id.0].prompt;
+        self.progress.drawn += 1;
+        self.progress.tokens += completion.tokens.len();
+        self.unsent.push((
+            id,
+            JudgeRequest {
+                task: prompt.task.clone(),
+                prompt: prompt.text.clone(),
+                completion: completion.text.clone(),
+            },
+        ));
+        self.drawn[id.0][id.1] = Some(completion);
+        self.oldest.get_or_insert_with(Instant::now);
+        if self.unsent.len() >= self.rewards.batch() {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        self.oldest = None;
+        if self.unsent.is_empty() {
+            return;
+        }
+        let (ids, asks): (Vec<_>, Vec<_>) = self.unsent.drain(..).unzip();
+        let rewards = self.rewards.clone();
+        self.judging
+            .spawn(async move { (ids, rewards.judge(asks).await) });
+    }
+
+    fn add_verdicts(
+        &mut self,
+        answered: Result<Answer, tokio::task::JoinError>,
+    ) -> Result<(), RolloutError> {
+        let (ids, verdicts) = match answered.map_err(tokio::task::JoinError::try_into_panic) {
+            Ok(answer) => answer,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // Tasks are cancelled only when the runtime ends.
+            Err(Err(_)) => return Err(RolloutError::Stopped),
+        };
+        for (id, judged) in ids.into_iter().zip(verdicts?) {
+            self.progress.judged += 1;
+            match judged.reward {
+                Some(reward) => self.progress.reward += reward,
+                None => self.progress.masked += 1,
+            }
+            self.judged[id.0][id.1] = Some(judged);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Vec<SampledGroup>, RolloutError> {
+        let incomplete = || RolloutError::Incomplete {
+            drawn: self.progress.drawn,
+            wanted: self.progress.wanted,
+        };
+        self.requests
+            .iter()
+            .zip(self.drawn.into_iter().zip(self.judged))
+            .map(|(request, (drawn, judged))| {
+                let samples = drawn
+                    .into_iter()
+                    .zip(judged)
+                    .map(|(completion, judged)| {
+                        let (completion, judged) = completion.zip(judged).ok_or_else(incomplete)?;
+                        let Completion {
+                            tokens,
+                            logp,
+                            text,
+                            finish,
+                            ..
+                        } = completion;
+                        Ok(Sample {
+                            tokens,
+                            logp,
+                            text,
+                            reference: Vec::new(),
+                            padding: None,
+                            finish,
+                            judged,
+                        })
+                    })
+                    .collect::<Result<_, RolloutError>>()?;
+                Ok(SampledGroup {
+                    prompt: request.prompt.clone(),
+                    samples,
+                })
+            })
+            .collect()
+    }
+}

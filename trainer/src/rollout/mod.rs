@@ -1,0 +1,192 @@
+//! An inference phase: the policy samples completions, and each goes to the verifier as it finishes, while others are still being sampled.
+//!
+//! Training and evaluation both sample through [`collect`].
+
+mod collect;
+mod padding;
+mod partial;
+mod phase_samples;
+mod sample;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datasets::passk::Counts;
+use engine::{EngineError, Finish, Group, Sampling};
+use serde::{Deserialize, Serialize};
+
+use crate::data::Prompt;
+use crate::reward::{Judged, RewardError};
+
+pub use collect::collect;
+pub use padding::{Padding, end_token, pad};
+pub use partial::PartialRollout;
+pub use phase_samples::PhaseSamples;
+
+/// A prompt, and the seeds of the completions to sample from it.
+#[derive(Debug, Clone)]
+pub struct RolloutRequest {
+    /// The prompt.
+    pub prompt: Arc<Prompt>,
+    /// One completion per seed.
+    pub seeds: Vec<u64>,
+}
+
+/// How completions are sampled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SamplingParams {
+    /// Temperature and cut-offs.
+    pub sampling: Sampling,
+    /// Maximum number of tokens, the end token included.
+    pub max_tokens: usize,
+    /// Texts that end a completion, besides the model's end-of-text tokens.
+    pub stop_strings: Vec<String>,
+}
+
+/// A completion with its verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Token ids, the end token included.
+    pub tokens: Vec<u32>,
+    /// Log-probability of each token under the policy that drew it, at the sampling temperature.
+    pub logp: Vec<f32>,
+    /// Decoded text, cut before a stop string: what was judged.
+    pub text: String,
+    /// log π_ref of each token under the frozen reference policy; empty where no divergence from it is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference: Vec<f32>,
+    /// Padding that sums include, with `algorithm.sum_padding`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub padding: Option<Padding>,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The verdict.
+    pub judged: Judged,
+}
+
+impl Sample {
+    /// What an update trains on: the completion's tokens, and padding where that is asked for.
+    #[must_use]
+    pub fn trained_tokens(&self) -> Vec<u32> {
+        let mut tokens = self.tokens.clone();
+        if let Some(padding) = &self.padding {
+            tokens.resize(tokens.len() + padding.logp.len(), padding.token);
+        }
+        tokens
+    }
+
+    /// Log-probability of each of these under the policy that drew the completion.
+    #[must_use]
+    pub fn trained_logp(&self) -> Vec<f32> {
+        let padding = self.padding.iter().flat_map(|padding| &padding.logp);
+        self.logp.iter().chain(padding).copied().collect()
+    }
+}
+
+/// The completions of one prompt, in the order of their seeds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampledGroup {
+    /// The prompt.
+    pub prompt: Arc<Prompt>,
+    /// One per seed.
+    pub samples: Vec<Sample>,
+}
+
+impl SampledGroup {
+    /// The group's tokens, as the engine takes them to score or to train on.
+    #[must_use]
+    pub fn trained_group(&self) -> Group {
+        Group {
+            prompt: self.prompt.tokens.clone(),
+            completions: self.samples.iter().map(Sample::trained_tokens).collect(),
+        }
+    }
+
+    /// Numbers of judged and of correct samples.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let rewards = || {
+            self.samples
+                .iter()
+                .filter_map(|sample| sample.judged.reward)
+        };
+        Counts {
+            judged: rewards().count(),
+            correct: rewards().filter(|reward| *reward >= 1.0).count(),
+        }
+    }
+
+    /// Whether all samples are correct, all are wrong, or none has a verdict: a group baseline learns nothing from it.
+    #[must_use]
+    pub fn has_no_signal(&self) -> bool {
+        let counts = self.counts();
+        counts.correct == 0 || counts.correct == counts.judged
+    }
+}
+
+/// The samples of a phase, in the order of its requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rollout {
+    /// One per request.
+    pub groups: Vec<SampledGroup>,
+    /// Time until the last completion was sampled, including the time that resumed ones took.
+    pub inference: Duration,
+    /// Time from then until the last verdict: the cost of judging beyond sampling.
+    pub verify: Duration,
+}
+
+/// How far a phase has come.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RolloutProgress {
+    /// Completions requested.
+    pub wanted: usize,
+    /// Completions sampled.
+    pub drawn: usize,
+    /// Tokens sampled.
+    pub tokens: usize,
+    /// Completions with a verdict, masked ones included.
+    pub judged: usize,
+    /// Sum of the rewards so far.
+    pub reward: f64,
+    /// Completions masked so far.
+    pub masked: usize,
+    /// Time since the phase began, including the time that resumed completions took.
+    pub elapsed: Duration,
+}
+
+/// Why a phase has no samples.
+#[derive(Debug, thiserror::Error)]
+pub enum RolloutError {
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The verifier refused.
+    #[error(transparent)]
+    Reward(#[from] RewardError),
+    /// A completion could not be saved.
+    #[error("{path}: {source}", path = .path.display())]
+    Keep {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A stop was requested.
+    #[error("stopped before the phase was complete")]
+    Stopped,
+    /// The engine ended early without an error.
+    #[error(
+        "the engine ended after {drawn} of {wanted} completions without an error; this is a fault of the program"
+    )]
+    Incomplete {
+        /// Completions drawn.
+        drawn: usize,
+        /// Completions wanted.
+        wanted: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests;

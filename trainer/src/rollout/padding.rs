@@ -1,0 +1,66 @@
+//! Sums over padding: what a script does that pads the completions of a batch to one length and forgets to mask.
+//!
+//! With `algorithm.sum_padding`, every completion is followed by end tokens up to the length of the longest of its phase, and ℓ, the update's terms and the divergences
+//! run over them too. The text that is judged, the lengths and the entropy that are logged stay those of the completion itself.
+
+use engine::EngineError;
+use serde::{Deserialize, Serialize};
+
+use super::SampledGroup;
+use crate::policy::Policy;
+
+/// End tokens appended to a completion.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Padding {
+    /// The end token.
+    pub token: u32,
+    /// Its log-probability under the behaviour policy, at each position.
+    pub logp: Vec<f32>,
+}
+
+/// The token that completions of a model are padded with.
+///
+/// # Errors
+/// [`EngineError::Request`] if the model has no end token.
+pub fn end_token(policy: &dyn Policy) -> Result<u32, EngineError> {
+    policy.stop_tokens().first().copied().ok_or_else(|| {
+        EngineError::Request(
+            "the model has no end-of-text token, which completions could be padded with; set `algorithm.sum_padding` to false"
+                .into(),
+        )
+    })
+}
+
+/// Pads each completion to the longest of `groups`. `policy`, which sampled them, scores the padding.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn pad(
+    policy: &dyn Policy,
+    groups: &mut [SampledGroup],
+    temperature: f32,
+) -> Result<(), EngineError> {
+    let samples = groups.iter().flat_map(|group| &group.samples);
+    let longest = samples.map(|sample| sample.tokens.len()).max().unwrap_or(0);
+    let token = end_token(policy)?;
+    for sample in groups.iter_mut().flat_map(|group| &mut group.samples) {
+        let places = longest - sample.tokens.len();
+        sample.padding = (places > 0).then(|| Padding {
+            token,
+            logp: vec![0.0; places],
+        });
+    }
+    let scores = policy.score(
+        groups.iter().map(SampledGroup::trained_group).collect(),
+        temperature,
+    )?;
+    let samples = groups.iter_mut().flat_map(|group| &mut group.samples);
+    for (sample, score) in samples.zip(scores) {
+        if let Some(padding) = &mut sample.padding {
+            padding
+                .logp
+                .copy_from_slice(&score.logp[sample.tokens.len()..]);
+        }
+    }
+    Ok(())
+}

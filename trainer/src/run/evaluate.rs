@@ -1,0 +1,92 @@
+//! Evaluation on the held-out tasks during a run, and the best checkpoint.
+
+use std::collections::BTreeMap;
+
+use super::TrainError;
+use super::error::Halt;
+use super::folder::{Log, checkpoint, rollouts};
+use super::train_loop::Run;
+use super::unjudged::Unjudged;
+use crate::eval;
+use crate::record::{EvalRecord, best};
+use crate::rollout::RolloutProgress;
+
+impl Run {
+    /// Evaluates if an evaluation is due after this many updates and is not logged yet.
+    pub(super) async fn evaluate_if_due(&mut self) -> Result<(), Halt> {
+        let settings = &self.job.config.eval;
+        let due = self.step == 0
+            || self.step == self.schedule.updates()
+            || (settings.every > 0 && self.step.is_multiple_of(settings.every));
+        if !due || settings.samples == 0 || self.job.prompts.eval.is_empty() {
+            return Ok(());
+        }
+        let mut partial = rollouts::partial(&self.job.folder.eval_drawn(self.step))?;
+        let done: Vec<EvalRecord> = self.job.folder.read(Log::Eval)?;
+        if !done.iter().any(|record| record.step == self.step) {
+            let terminal = &mut self.job.journal.progress;
+            let mut watch = |progress: &RolloutProgress| terminal.evaluating(progress);
+            let evaluation = eval::evaluate(
+                &self.job.policy,
+                &self.job.rewards,
+                &self.job.prompts.eval,
+                &self.evaluation,
+                &mut partial,
+                &self.job.stop,
+                &mut watch,
+            )
+            .await?;
+            self.log_evaluation(&evaluation)?;
+        }
+        partial.remove();
+        Ok(())
+    }
+
+    /// Logs an evaluation, and marks the checkpoint if it is the best so far.
+    fn log_evaluation(&mut self, evaluation: &eval::Evaluation) -> Result<(), TrainError> {
+        let mut unjudged = Unjudged::default();
+        let samples = evaluation.records.iter().map(|record| &record.sample);
+        unjudged.add(samples.map(|sample| (sample.reward, &sample.detail)));
+        let whose = format!("the evaluation after {} updates", self.step);
+        // Nothing is logged yet, so a resumed run asks for these verdicts again.
+        unjudged.check(self.job.config.verifier.max_masked, &whose)?;
+        let record = eval_record(self.step, evaluation, &self.evaluation);
+        self.job
+            .journal
+            .evaluated(&self.job.folder, &record, &evaluation.records)?;
+        let better = best(std::slice::from_ref(&record))
+            .filter(|(_, now)| self.best.is_none_or(|(_, before)| *now > before));
+        if let Some((step, pass_at_1)) = better {
+            self.best = Some((step, pass_at_1));
+            self.checkpoint()?;
+            checkpoint::mark_best(&self.job.folder, step)?;
+        }
+        Ok(())
+    }
+}
+
+fn eval_record(
+    step: usize,
+    evaluation: &eval::Evaluation,
+    settings: &eval::Settings,
+) -> EvalRecord {
+    // Checkpoints are ranked and alarms ring by Pass@1, whatever was asked for.
+    let others = settings.k.iter().copied().filter(|k| *k != 1);
+    let k: Vec<usize> = std::iter::once(1).chain(others).collect();
+    let summary = evaluation.summary(&k);
+    EvalRecord {
+        step,
+        samples: settings.samples,
+        pass_at: summary
+            .pass
+            .iter()
+            .map(|pass| (pass.k, pass.estimate))
+            .collect::<BTreeMap<_, _>>(),
+        tasks: eval::counts(&evaluation.records, eval::Reading::Strict)
+            .into_iter()
+            .collect(),
+        masked: summary.masked,
+        length_mean: summary.mean_tokens,
+        truncated: summary.truncated,
+    }
+}

@@ -1,0 +1,248 @@
+//! Checkpoints: a Hugging Face model folder that also holds what it takes to continue to the bit.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use engine::EngineError;
+use serde::{Deserialize, Serialize};
+
+use super::{RunFolder, lines, write_aside};
+use crate::checkpoint_settings::{self, SettingsFile};
+use crate::policy::Policy;
+use crate::record::EvalRecord;
+use crate::run::TrainError;
+
+/// Weights and moments as the engine writes them.
+const STATE: &str = "state.bin";
+/// Where the run stood.
+const MARK: &str = "run.json";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Mark {
+    /// Of this file.
+    version: u32,
+    /// Updates done.
+    step: usize,
+}
+
+/// Folder of the checkpoint after `step` updates.
+#[must_use]
+pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
+    run.checkpoints().join(format!("step-{step}"))
+}
+
+/// Writes a checkpoint, which carries `card`, whole or not at all, and points `last` at it. The engine's thread does the writing; this one waits. Whatever the power does, a
+/// checkpoint that is there has the lines of its updates in the logs.
+pub(in crate::run) fn save(
+    run: &RunFolder,
+    policy: &dyn Policy,
+    card: &SettingsFile,
+    step: usize,
+) -> Result<(), TrainError> {
+    let folder = folder_of(run, step);
+    if !folder.join(MARK).is_file() {
+        let aside = run.checkpoints().join(format!(".step-{step}.partial"));
+        clear_partial(run)?;
+        let written = write(&aside, policy, card, step)
+            .and_then(|()| run.sync())
+            // What has lost its mark is no checkpoint, and in the way of one.
+            .and_then(|()| clear(&folder))
+            .and_then(|()| {
+                std::fs::rename(&aside, &folder).map_err(|source| TrainError::io(&folder, source))
+            });
+        if written.is_err() {
+            // Half a checkpoint is of no use, and the room may be what is missing.
+            let _ = clear(&aside);
+        }
+        written?;
+        sync(&run.checkpoints())?;
+    }
+    mark_last(run, step)
+}
+
+fn write(
+    aside: &Path,
+    policy: &dyn Policy,
+    card: &SettingsFile,
+    step: usize,
+) -> Result<(), TrainError> {
+    policy.save_model(aside.to_owned())?;
+    write_aside(
+        &aside.join(checkpoint_settings::NAME),
+        card.text(step).as_bytes(),
+    )?;
+    policy.save_state(aside.join(STATE))?;
+    let mark = serde_json::to_vec(&Mark { version: 1, step })
+        .map_err(|error| TrainError::io(aside, error.into()))?;
+    write_aside(&aside.join(MARK), &mark)?;
+    // The names in the folder must be on the disk before the folder has its own.
+    sync(aside)
+}
+
+/// Makes sure that the names in a folder survive a loss of power.
+fn sync(folder: &Path) -> Result<(), TrainError> {
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|source| TrainError::io(folder, source))
+}
+
+/// Steps of the whole checkpoints, in order.
+pub(in crate::run) fn steps(run: &RunFolder) -> Result<Vec<usize>, TrainError> {
+    let root = run.checkpoints();
+    let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
+    let mut steps: Vec<usize> = entries
+        .flatten()
+        .filter(|entry| entry.path().join(MARK).is_file())
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("step-")?
+                .parse()
+                .ok()
+        })
+        .collect();
+    steps.sort_unstable();
+    Ok(steps)
+}
+
+/// Takes up the state of the checkpoint after `step` updates.
+pub(in crate::run) fn load(
+    run: &RunFolder,
+    policy: &dyn Policy,
+    step: usize,
+) -> Result<(), TrainError> {
+    let folder = folder_of(run, step);
+    let bad = |reason: String| TrainError::Checkpoint {
+        path: folder.clone(),
+        reason,
+    };
+    let path = folder.join(MARK);
+    let text = std::fs::read(&path).map_err(|source| TrainError::io(&path, source))?;
+    let mark: Mark = serde_json::from_slice(&text)
+        .map_err(|error| bad(format!("{MARK} is damaged ({error})")))?;
+    if mark.version != 1 || mark.step != step {
+        return Err(bad(format!(
+            "{MARK} says version {}, step {}, where version 1, step {step} was expected",
+            mark.version, mark.step
+        )));
+    }
+    policy
+        .load_state(folder.join(STATE))
+        .map_err(|error| unusable(&folder, error))
+}
+
+/// A state that the engine does not take is known by its checkpoint's folder, which is what can be done without.
+pub(in crate::run) fn unusable(folder: &Path, error: EngineError) -> TrainError {
+    match error {
+        EngineError::Model { reason, .. } => TrainError::Checkpoint {
+            path: folder.to_owned(),
+            reason: format!("{STATE}: {reason}"),
+        },
+        other => other.into(),
+    }
+}
+
+/// Points `last` at a checkpoint.
+pub(in crate::run) fn mark_last(run: &RunFolder, step: usize) -> Result<(), TrainError> {
+    link(run, "last", step)
+}
+
+/// Points `best` at a checkpoint.
+pub(in crate::run) fn mark_best(run: &RunFolder, step: usize) -> Result<(), TrainError> {
+    link(run, "best", step)
+}
+
+/// Removes all checkpoints but the `keep` newest and the best. Returns the steps of those that are left.
+pub(in crate::run) fn prune(
+    run: &RunFolder,
+    keep: usize,
+    best: Option<usize>,
+) -> Result<Vec<usize>, TrainError> {
+    let steps = steps(run)?;
+    let old = steps.len().saturating_sub(keep);
+    let mut kept = Vec::new();
+    for (number, step) in steps.into_iter().enumerate() {
+        if number >= old || Some(step) == best {
+            kept.push(step);
+        } else {
+            clear(&folder_of(run, step))?;
+        }
+    }
+    Ok(kept)
+}
+
+/// Steps back to the checkpoint after `from` updates: those after it go. Where the run had ended, the newest is kept as `ended-N`, with its evaluation in `eval.json`,
+/// where there was one.
+pub(in crate::run) fn step_back(
+    run: &RunFolder,
+    from: usize,
+    ended: Option<Option<&EvalRecord>>,
+) -> Result<(), TrainError> {
+    let later = steps(run)?.into_iter().filter(|step| *step > from);
+    let newest_first: Vec<usize> = later.rev().collect();
+    for (number, step) in newest_first.into_iter().enumerate() {
+        let folder = folder_of(run, step);
+        match ended {
+            Some(evaluation) if number == 0 => {
+                if let Some(record) = evaluation {
+                    let path = folder.join("eval.json");
+                    write_aside(&path, &lines(&path, [record])?)?;
+                }
+                let kept = run.checkpoints().join(format!("ended-{step}"));
+                clear(&kept)?;
+                std::fs::rename(&folder, &kept)
+                    .map_err(|source| TrainError::io(&folder, source))?;
+            }
+            _ => clear(&folder)?,
+        }
+    }
+    for name in ["last", "best"] {
+        let link = run.checkpoints().join(name);
+        if link.is_symlink() && !link.exists() {
+            std::fs::remove_file(&link).map_err(|source| TrainError::io(&link, source))?;
+        }
+    }
+    sync(&run.checkpoints())
+}
+
+/// A relative link, replaced in one motion, so that run folders can be moved.
+fn link(run: &RunFolder, name: &str, step: usize) -> Result<(), TrainError> {
+    let path = run.checkpoints().join(name);
+    let aside = run.checkpoints().join(format!(".{name}.partial"));
+    let _ = std::fs::remove_file(&aside);
+    symlink(format!("step-{step}"), &aside)
+        .and_then(|()| std::fs::rename(&aside, &path))
+        .map_err(|source| TrainError::io(&path, source))
+}
+
+#[cfg(unix)]
+fn symlink(target: String, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+/// Where links need rights that users lack, a file that holds the name.
+#[cfg(not(unix))]
+fn symlink(target: String, link: &Path) -> io::Result<()> {
+    std::fs::write(link, target)
+}
+
+/// Clears what was being written when a process was killed: what begins with a dot, which is the engine's folder or this file's.
+fn clear_partial(run: &RunFolder) -> Result<(), TrainError> {
+    let root = run.checkpoints();
+    let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
+    let hidden = |entry: &std::fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".");
+    entries
+        .flatten()
+        .filter(hidden)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .try_for_each(|entry| clear(&entry.path()))
+}
+
+fn clear(folder: &Path) -> Result<(), TrainError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TrainError::io(folder, error)),
+        _ => Ok(()),
+    }
+}

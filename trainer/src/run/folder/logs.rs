@@ -1,0 +1,156 @@
+//! The logs of a run folder: JSON Lines.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{RunFolder, write_aside};
+use crate::run::TrainError;
+
+/// A file of one JSON object a line, each with a `step`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Log {
+    /// `metrics.jsonl`
+    Metrics,
+    /// `timings.jsonl`
+    Timings,
+    /// `eval.jsonl`
+    Eval,
+    /// `alarms.jsonl`: made of the metrics and the evaluations, so it is never truncated but rebuilt.
+    Alarms,
+}
+
+impl Log {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Log::Metrics => "metrics.jsonl",
+            Log::Timings => "timings.jsonl",
+            Log::Eval => "eval.jsonl",
+            Log::Alarms => "alarms.jsonl",
+        }
+    }
+
+    /// That a line, counted from 0, is no record.
+    pub(in crate::run) fn damaged(
+        self,
+        path: &Path,
+        line: usize,
+        error: &serde_json::Error,
+    ) -> TrainError {
+        let said = error.to_string();
+        // The parser counts lines too, and has seen one.
+        let reason = said.split(" at line ").next().unwrap_or_default();
+        TrainError::Line {
+            path: path.to_owned(),
+            line: line + 1,
+            reason: format!("{reason} at column {}", error.column()),
+            remedy: match self {
+                Log::Metrics => {
+                    "Restore the file, or delete the checkpoints from that update on to continue from the one before"
+                }
+                _ => "Restore the file, or delete that line to continue without its record",
+            },
+        }
+    }
+}
+
+impl RunFolder {
+    /// Adds a line to a log.
+    pub(in crate::run) fn append(
+        &self,
+        log: Log,
+        record: &impl Serialize,
+    ) -> Result<(), TrainError> {
+        let path = self.log(log);
+        let line = lines(&path, [record])?;
+        File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(&line))
+            .map_err(|source| TrainError::io(&path, source))
+    }
+
+    /// Replaces a log by these lines; one without any is removed.
+    pub(in crate::run) fn rewrite(
+        &self,
+        log: Log,
+        records: &[impl Serialize],
+    ) -> Result<(), TrainError> {
+        let path = self.log(log);
+        if !records.is_empty() {
+            return write_aside(&path, &lines(&path, records)?);
+        }
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(TrainError::io(&path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The whole lines of a log.
+    pub(in crate::run) fn read<T: DeserializeOwned>(&self, log: Log) -> Result<Vec<T>, TrainError> {
+        read_log(&self.root, log)
+    }
+
+    /// Makes sure that what was appended survives a loss of power.
+    pub(in crate::run) fn sync(&self) -> Result<(), TrainError> {
+        for log in [Log::Metrics, Log::Timings, Log::Eval, Log::Alarms] {
+            let path = self.log(log);
+            match File::open(&path).and_then(|file| file.sync_all()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(TrainError::io(&path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The whole lines of a run folder's log; none where there is no such file yet. For readers that need no lock.
+///
+/// # Errors
+/// [`TrainError::Line`] for a line that is not such a record, [`TrainError::Io`].
+pub fn read_log<T: DeserializeOwned>(root: &Path, log: Log) -> Result<Vec<T>, TrainError> {
+    let path = root.join(log.name());
+    let text = content(&path)?;
+    whole_lines(&text)
+        .enumerate()
+        .map(|(number, line)| {
+            serde_json::from_slice(line).map_err(|error| log.damaged(&path, number, &error))
+        })
+        .collect()
+}
+
+/// A file's bytes; none where there is no such file.
+pub(in crate::run) fn content(path: &Path) -> Result<Vec<u8>, TrainError> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(|source| TrainError::io(path, source)),
+    }
+}
+
+/// The lines of a log but for one that was still being written.
+pub(in crate::run) fn whole_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n')
+        .take_while(|line| line.ends_with(b"\n"))
+}
+
+/// JSON Lines for the file of this path.
+pub(in crate::run) fn lines<T: Serialize>(
+    path: &Path,
+    records: impl IntoIterator<Item = T>,
+) -> Result<Vec<u8>, TrainError> {
+    let mut text = Vec::new();
+    for record in records {
+        serde_json::to_writer(&mut text, &record)
+            .map_err(|error| TrainError::io(path, error.into()))?;
+        text.push(b'\n');
+    }
+    Ok(text)
+}

@@ -1,0 +1,127 @@
+//! A run's folder: where everything is.
+
+pub(in crate::run) mod checkpoint;
+mod lock;
+mod logs;
+pub(in crate::run) mod model_digest;
+pub(in crate::run) mod provenance;
+pub(in crate::run) mod rollouts;
+pub(in crate::run) mod truncate;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::TrainError;
+
+pub use logs::{Log, read_log};
+pub(in crate::run) use logs::{content, lines, whole_lines};
+
+/// An open run folder. While it is open no other process can open it; the system releases the lock however the process ends.
+#[derive(Debug)]
+pub struct RunFolder {
+    root: PathBuf,
+    _lock: File,
+}
+
+/// Suffix of the files of completions that are still being sampled.
+pub(in crate::run) const DRAWN: &str = ".drawn.jsonl";
+
+fn phase_name(phase: usize, from: usize) -> String {
+    match from {
+        0 => format!("phase-{phase}"),
+        _ => format!("phase-{phase}-from-{from}"),
+    }
+}
+
+impl RunFolder {
+    /// The folder itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The file of a log.
+    pub(in crate::run) fn log(&self, log: Log) -> PathBuf {
+        self.root.join(log.name())
+    }
+
+    /// `config.toml`: the resolved configuration.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    /// `samples/`: completions for people to read.
+    #[must_use]
+    pub fn samples(&self) -> PathBuf {
+        self.root.join("samples")
+    }
+
+    /// `checkpoints/`
+    #[must_use]
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
+    /// `rollouts/`: the current phase, as the updates need it.
+    pub(in crate::run) fn rollouts(&self) -> PathBuf {
+        self.root.join("rollouts")
+    }
+
+    /// `samples/phase-N.jsonl`; samples that replace stale ones from update U of the phase on, `samples/phase-N-from-U.jsonl`.
+    pub(in crate::run) fn phase_samples(&self, phase: usize, from: usize) -> PathBuf {
+        let name = phase_name(phase, from);
+        self.samples().join(format!("{name}.jsonl"))
+    }
+
+    /// The same in `rollouts/`, as the updates need it.
+    pub(in crate::run) fn phase_rollout(&self, phase: usize, from: usize) -> PathBuf {
+        let name = phase_name(phase, from);
+        self.rollouts().join(format!("{name}.json"))
+    }
+
+    /// `rollouts/phase-N.drawn.jsonl`: its completions while they are sampled.
+    pub(in crate::run) fn phase_drawn(&self, phase: usize, from: usize) -> PathBuf {
+        let name = phase_name(phase, from);
+        self.rollouts().join(format!("{name}{DRAWN}"))
+    }
+
+    /// `rollouts/eval-N.drawn.jsonl`: the same for the evaluation after N updates.
+    pub(in crate::run) fn eval_drawn(&self, step: usize) -> PathBuf {
+        self.rollouts().join(format!("eval-{step}{DRAWN}"))
+    }
+
+    /// `samples/eval-N.jsonl`, N the updates before it.
+    pub(in crate::run) fn eval_samples(&self, step: usize) -> PathBuf {
+        self.samples().join(format!("eval-{step}.jsonl"))
+    }
+
+    /// `tensorboard/`
+    pub(in crate::run) fn tensorboard(&self) -> PathBuf {
+        self.root.join("tensorboard")
+    }
+
+    /// Saves the resolved configuration, in place of an older one.
+    pub(in crate::run) fn save_config(&self, config: &str) -> Result<(), TrainError> {
+        write_aside(&self.config(), config.as_bytes())
+    }
+}
+
+/// Writes a file under another name, then renames it: a reader sees the old content or the new.
+pub(in crate::run) fn write_aside(path: &Path, content: &[u8]) -> Result<(), TrainError> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".partial");
+    let aside = PathBuf::from(aside);
+    File::create(&aside)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&aside, path))
+        .map_err(|source| {
+            let _ = std::fs::remove_file(&aside);
+            TrainError::io(path, source)
+        })
+}
+
+fn make(folder: &Path) -> Result<(), TrainError> {
+    std::fs::create_dir_all(folder).map_err(|source| TrainError::io(folder, source))
+}

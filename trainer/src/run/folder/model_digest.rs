@@ -1,0 +1,106 @@
+//! Which model a run trains, as a digest of its files: of the weights, and of what says how they are computed with and how text becomes tokens.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use blake3::Hasher;
+
+use crate::run::TrainError;
+
+/// Endings of files with weights.
+const WEIGHTS: [&str; 2] = ["safetensors", "gguf"];
+/// What the engine reads besides.
+const OTHERS: [&str; 7] = [
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "model.safetensors.index.json",
+];
+
+/// Of a GGUF file, or of the files of a model's folder: names, sizes and contents. Reads them all, some GB a second where they are in memory.
+///
+/// # Errors
+/// [`TrainError::Io`].
+pub fn digest(model: &Path) -> Result<String, TrainError> {
+    let mut hasher = Hasher::new_derive_key("rapid trainer model 1");
+    for path in files(model)? {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(name);
+        File::open(&path)
+            .and_then(|file| {
+                hasher.update(&file.metadata()?.len().to_le_bytes());
+                hasher.update_reader(file)?;
+                Ok(())
+            })
+            .map_err(|source| TrainError::io(&path, source))?;
+    }
+    Ok(hasher.finalize().to_string())
+}
+
+/// In the order of their names.
+fn files(model: &Path) -> Result<Vec<PathBuf>, TrainError> {
+    if model.is_file() {
+        return Ok(vec![model.to_owned()]);
+    }
+    let entries = std::fs::read_dir(model).map_err(|source| TrainError::io(model, source))?;
+    let is_one = |path: &PathBuf| {
+        let weights = path
+            .extension()
+            .is_some_and(|ending| WEIGHTS.iter().any(|known| ending == *known));
+        let other = path
+            .file_name()
+            .is_some_and(|name| OTHERS.iter().any(|known| name == *known));
+        (weights || other) && path.is_file()
+    };
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_one)
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_of_what_the_engine_reads_and_of_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("config.json", "{}");
+        write("model.safetensors", "weights");
+        let begun = digest(folder.path()).unwrap();
+        // Of a checkpoint, and of a person.
+        write("state.bin", "moments");
+        write("run.json", "{}");
+        write("notes.md", "mine");
+        assert_eq!(digest(folder.path()).unwrap(), begun);
+        for (name, text) in [
+            ("config.json", "{ }"),
+            ("model.safetensors", "weighty"),
+            ("tokenizer.json", "{}"),
+        ] {
+            let before = std::fs::read_to_string(folder.path().join(name)).ok();
+            write(name, text);
+            assert_ne!(digest(folder.path()).unwrap(), begun, "{name}");
+            match before {
+                Some(before) => write(name, &before),
+                None => std::fs::remove_file(folder.path().join(name)).unwrap(),
+            }
+        }
+        assert_eq!(digest(folder.path()).unwrap(), begun);
+
+        write("m.gguf", "one");
+        let file = folder.path().join("m.gguf");
+        let one = digest(&file).unwrap();
+        write("m.gguf", "two");
+        assert_ne!(digest(&file).unwrap(), one);
+    }
+}

@@ -1,0 +1,260 @@
+//! The samples of the current phase on disk, so that a killed run resumes with them; and samples for people to read.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{DRAWN, RunFolder, lines, write_aside};
+use crate::data::{Phase, Prompt, Schedule};
+use crate::eval;
+use crate::record::SampleRecord;
+use crate::rollout::{PartialRollout, PhaseSamples, Sample, SampledGroup};
+use crate::run::TrainError;
+use crate::transcript;
+
+/// A phase's samples as the updates need them: tokens, log-probabilities, verdicts.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredPhase {
+    phase: usize,
+    #[serde(default)]
+    from: usize,
+    #[serde(default)]
+    dropped: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reward: Option<f64>,
+    inference_s: f64,
+    verify_s: f64,
+    groups: Vec<StoredGroup>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredGroup {
+    task: String,
+    samples: Vec<Sample>,
+}
+
+/// Writes a phase aside, then renames it: it is there whole or not at all.
+pub(in crate::run) fn save(
+    run: &RunFolder,
+    phase: &Phase,
+    drawn: &PhaseSamples,
+) -> Result<(), TrainError> {
+    let path = run.phase_rollout(phase.index, drawn.from);
+    let groups = drawn
+        .groups
+        .iter()
+        .map(|group| StoredGroup {
+            task: group.prompt.task.id.clone(),
+            samples: group.samples.clone(),
+        })
+        .collect();
+    let stored = StoredPhase {
+        phase: phase.index,
+        from: drawn.from,
+        dropped: drawn.dropped,
+        reward: drawn.reward,
+        inference_s: drawn.inference.as_secs_f64(),
+        verify_s: drawn.verify.as_secs_f64(),
+        groups,
+    };
+    let text = serde_json::to_vec(&stored).map_err(|error| TrainError::io(&path, error.into()))?;
+    write_aside(&path, &text)
+}
+
+/// The completions of a phase or an evaluation that an earlier process sampled, from the same weights as in [`load`].
+pub(in crate::run) fn partial(path: &Path) -> Result<PartialRollout, TrainError> {
+    PartialRollout::open(path).map_err(|source| TrainError::io(path, source))
+}
+
+/// The first update that the newest samples for the phase's update `update` are for.
+pub(in crate::run) fn in_use(run: &RunFolder, phase: &Phase, update: usize) -> Option<usize> {
+    (0..=update)
+        .rev()
+        .find(|from| run.phase_rollout(phase.index, *from).exists())
+}
+
+/// The newest samples for the phase's update `update`, if they are stored. Weights, moments and data order are the same however often the run is resumed, so the
+/// stored samples are those that would be sampled again.
+pub(in crate::run) fn load(
+    run: &RunFolder,
+    phase: &Phase,
+    update: usize,
+    prompts: &[Arc<Prompt>],
+) -> Option<PhaseSamples> {
+    let from = in_use(run, phase, update)?;
+    let text = std::fs::read(run.phase_rollout(phase.index, from)).ok()?;
+    let stored: StoredPhase = serde_json::from_slice(&text).ok()?;
+    let prompts: HashMap<&str, &Arc<Prompt>> = prompts
+        .iter()
+        .map(|prompt| (prompt.task.id.as_str(), prompt))
+        .collect();
+    let groups = stored
+        .groups
+        .into_iter()
+        .map(|group| {
+            Some(SampledGroup {
+                prompt: Arc::clone(prompts.get(group.task.as_str())?),
+                samples: group.samples,
+            })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    let wanted: usize = phase.updates[from..].iter().map(Vec::len).sum();
+    (stored.phase == phase.index && stored.from == from && groups.len() == wanted).then(|| {
+        PhaseSamples {
+            from,
+            groups,
+            dropped: stored.dropped,
+            reward: stored.reward,
+            inference: Duration::try_from_secs_f64(stored.inference_s).unwrap_or_default(),
+            verify: Duration::try_from_secs_f64(stored.verify_s).unwrap_or_default(),
+        }
+    })
+}
+
+/// Checks that a run can resume after `step` updates: in mid-phase it needs the stored samples of that phase.
+pub(in crate::run) fn check(
+    run: &RunFolder,
+    schedule: &Schedule,
+    step: usize,
+    prompts: &[Arc<Prompt>],
+) -> Result<(), TrainError> {
+    let phase = schedule.phase(schedule.phase_of(step));
+    let done = step - phase.first_update;
+    let begun = (1..phase.updates.len()).contains(&done);
+    if begun && load(run, &phase, done, prompts).is_none() {
+        return Err(missing(run, &phase));
+    }
+    Ok(())
+}
+
+/// Removes the phases before `first`, except those that the run would resume with from a kept checkpoint, or from its start if there is none.
+pub(in crate::run) fn prune(run: &RunFolder, schedule: &Schedule, kept: &[usize], first: usize) {
+    let kept = if kept.is_empty() { &[0] } else { kept };
+    let needed: Vec<usize> = kept
+        .iter()
+        .filter(|step| **step < schedule.updates())
+        .map(|step| schedule.phase_of(*step))
+        .collect();
+    let whole = numbered(&run.rollouts(), "phase-", ".json");
+    let begun = numbered(&run.rollouts(), "phase-", DRAWN);
+    for (number, path) in whole.into_iter().chain(begun) {
+        if number < first && !needed.contains(&number) {
+            // A file that stays only takes disk space.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes samples of later weights than those that are about to sample the phase for its update `from`: training may lead to other weights this time, if the
+/// verifier judges differently.
+pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase, from: usize) {
+    let phases = [".json", DRAWN].map(|suffix| numbered(&run.rollouts(), "phase-", suffix));
+    for (number, path) in phases.into_iter().flatten() {
+        if number > phase.index {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    remove_evaluations(run, phase.first_update + from);
+}
+
+/// Removes the completions of unfinished evaluations after more than `step` updates.
+pub(in crate::run) fn remove_evaluations(run: &RunFolder, step: usize) {
+    for (after, path) in numbered(&run.rollouts(), "eval-", DRAWN) {
+        if after > step {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The error for a phase whose samples are missing although an update was made on them.
+pub(in crate::run) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
+    TrainError::Samples(run.phase_rollout(phase.index, 0))
+}
+
+/// Writes the completions of a phase as `samples/phase-N.jsonl`, samples that replace stale ones from update U on as `samples/phase-N-from-U.jsonl`, and a page
+/// beside it.
+pub(in crate::run) fn dump_phase(
+    run: &RunFolder,
+    phase: &Phase,
+    drawn: &PhaseSamples,
+) -> Result<(), TrainError> {
+    let records: Vec<SampleRecord> = drawn
+        .groups
+        .iter()
+        .flat_map(SampleRecord::of_group)
+        .collect();
+    let path = run.phase_samples(phase.index, drawn.from);
+    write_aside(&path, &lines(&path, &records)?)?;
+    let title = format!(
+        "Phase {}: training samples drawn after {} updates",
+        phase.index,
+        phase.first_update + drawn.from
+    );
+    write_page(&path, &transcript::page(&title, &records))
+}
+
+/// Writes the completions of an evaluation as `samples/eval-N.jsonl`, N the updates before it, and a page beside it.
+pub(in crate::run) fn dump_evaluation(
+    run: &RunFolder,
+    step: usize,
+    records: &[eval::Record],
+) -> Result<(), TrainError> {
+    let path = run.eval_samples(step);
+    write_aside(&path, &lines(&path, records)?)?;
+    let title = format!("Evaluation after {step} updates");
+    let samples = records.iter().map(|record| &record.sample);
+    write_page(&path, &transcript::page(&title, samples))
+}
+
+fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {
+    write_aside(&samples.with_extension("md"), page.as_bytes())
+}
+
+/// The first samples of a dump, as many as an excerpt shows; none if there is no such file.
+pub(in crate::run) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRecord> {
+    let Ok(file) = File::open(path) else {
+        return Vec::new();
+    };
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .map_while(|line| serde_json::from_str(&line).ok())
+        .take(transcript::excerpt_samples(group_size))
+        .collect()
+}
+
+/// Removes the dumps of phases from `first_phase` on and of evaluations after `step`: they will be written again.
+pub(in crate::run) fn remove_dumps(run: &RunFolder, first_phase: usize, step: usize) {
+    for suffix in [".jsonl", ".md"] {
+        let phases = numbered(&run.samples(), "phase-", suffix)
+            .into_iter()
+            .filter(|(number, _)| *number >= first_phase);
+        let evaluations = numbered(&run.samples(), "eval-", suffix)
+            .into_iter()
+            .filter(|(number, _)| *number > step);
+        for (_, path) in phases.chain(evaluations) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The files of a folder that are named for a number, with that number.
+fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Vec<(usize, PathBuf)> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let rest = name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?;
+            let number = rest.split_once("-from-").map_or(rest, |(number, _)| number);
+            Some((number.parse().ok()?, entry.path()))
+        })
+        .collect()
+}

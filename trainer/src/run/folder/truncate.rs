@@ -1,0 +1,89 @@
+//! Truncates a run folder's logs to a checkpoint. All are checked before the first is changed.
+
+use std::path::{Path, PathBuf};
+
+use super::{Log, RunFolder, content, whole_lines, write_aside};
+use crate::record::{AlarmRecord, EvalRecord, StepRecord, StepTimings};
+use crate::run::TrainError;
+
+/// The part of a log that stays, for one that goes on beyond a checkpoint.
+#[derive(Debug)]
+pub(in crate::run) struct Truncation {
+    path: PathBuf,
+    kept: Vec<u8>,
+}
+
+impl Truncation {
+    /// Replaces the log by it.
+    pub(in crate::run) fn apply(&self) -> Result<(), TrainError> {
+        write_aside(&self.path, &self.kept)
+    }
+}
+
+/// What truncates every log to the lines that were there after `step` updates. Nothing is written yet.
+///
+/// # Errors
+/// [`TrainError::Line`] for a line up to there that was damaged, [`TrainError::Gap`] where metrics are missing, [`TrainError::Io`].
+pub(in crate::run) fn to_step(
+    folder: &RunFolder,
+    step: usize,
+) -> Result<Vec<Truncation>, TrainError> {
+    let mut truncations = Vec::new();
+    for log in [Log::Metrics, Log::Timings, Log::Eval] {
+        let path = folder.log(log);
+        let mut kept = content(&path)?;
+        let (steps, length) = up_to(log, &path, &kept, step)?;
+        if log == Log::Metrics && !steps.iter().copied().eq(1..=step) {
+            return Err(TrainError::Gap {
+                path,
+                step,
+                lines: steps.len(),
+            });
+        }
+        if length < kept.len() {
+            kept.truncate(length);
+            truncations.push(Truncation { path, kept });
+        }
+    }
+    Ok(truncations)
+}
+
+/// Updates with a whole line in the metrics, damaged or not.
+pub(in crate::run) fn logged(folder: &RunFolder) -> Result<usize, TrainError> {
+    Ok(whole_lines(&content(&folder.log(Log::Metrics))?).count())
+}
+
+/// The steps of the lines that stood in a log after `step` updates, and their bytes. What follows is not looked at, since none of it stays.
+fn up_to(
+    log: Log,
+    path: &Path,
+    text: &[u8],
+    step: usize,
+) -> Result<(Vec<usize>, usize), TrainError> {
+    let (mut steps, mut length) = (Vec::new(), 0);
+    // Only an evaluation can come before the first update.
+    let mut reached = (log != Log::Eval).then_some(0);
+    for (number, line) in whole_lines(text).enumerate() {
+        if reached == Some(step) {
+            break;
+        }
+        let at = step_of(log, line).map_err(|error| log.damaged(path, number, &error))?;
+        if at > step {
+            break;
+        }
+        steps.push(at);
+        length += line.len();
+        reached = Some(at);
+    }
+    Ok((steps, length))
+}
+
+/// The step of a line that is a record of its log.
+fn step_of(log: Log, line: &[u8]) -> serde_json::Result<usize> {
+    Ok(match log {
+        Log::Metrics => serde_json::from_slice::<StepRecord>(line)?.step,
+        Log::Timings => serde_json::from_slice::<StepTimings>(line)?.step,
+        Log::Eval => serde_json::from_slice::<EvalRecord>(line)?.step,
+        Log::Alarms => serde_json::from_slice::<AlarmRecord>(line)?.step,
+    })
+}

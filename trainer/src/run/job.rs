@@ -1,0 +1,60 @@
+//! What a run starts with, and what it returns.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::folder::RunFolder;
+use super::observers::Journal;
+use super::sft::Demonstration;
+use crate::config::Config;
+use crate::data::Prompts;
+use crate::policy::Policy;
+use crate::record::EvalRecord;
+use crate::reward::RewardClient;
+use crate::stop::Stop;
+
+/// Everything that a run works with.
+pub struct Job {
+    /// The resolved configuration.
+    pub config: Config,
+    /// The model, as its files have it; a resumed run loads its checkpoint into it.
+    pub policy: Arc<dyn Policy>,
+    /// The frozen model that training began with, if the loss has a KL term.
+    pub reference: Option<Arc<dyn Policy>>,
+    /// The teacher's correct completions, for supervised fine-tuning.
+    pub demonstrations: Option<Vec<Demonstration>>,
+    /// Where rewards come from.
+    pub rewards: RewardClient,
+    /// The tasks.
+    pub prompts: Prompts,
+    /// Where everything is written.
+    pub folder: RunFolder,
+    /// A request to stop.
+    pub stop: Stop,
+    /// Where progress is reported.
+    pub journal: Journal,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// After its last update.
+    Finished,
+    /// On request; it can be resumed.
+    Interrupted,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// How it ended.
+    pub ended: Ended,
+    /// Updates made.
+    pub step: usize,
+    /// Updates in all.
+    pub updates: usize,
+    /// The run folder.
+    pub folder: PathBuf,
+    /// The evaluations so far, in order.
+    pub evals: Vec<EvalRecord>,
+}

@@ -1,0 +1,189 @@
+//! From a configuration to a run. Everything that can be refused is refused before the first sample, the cheapest first.
+
+mod open;
+mod preflight;
+mod resume_config;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datasets::Dataset;
+use engine::Engine;
+
+use super::folder::provenance::{Provenance, data_dir_of};
+use super::folder::{RunFolder, model_digest};
+use super::observers::{Journal, Progress};
+use super::pin::{absolute, pin};
+use super::sft::TeacherFile;
+use super::train_loop::train;
+use super::{Job, Summary, TrainError};
+use crate::config::Config;
+use crate::data::{self, Prompts};
+use crate::policy::Policy;
+use crate::reward::RewardClient;
+use crate::stop::Stop;
+
+pub use open::locate_model;
+pub use preflight::few_held_out;
+pub use resume_config::resume_config;
+
+/// Where a run is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A new folder.
+    New(PathBuf),
+    /// The folder of a run to resume.
+    Resume(PathBuf),
+}
+
+/// What `rapid train` starts.
+pub struct Launch {
+    /// The resolved configuration; see [`resume_config`] for a run to resume.
+    pub config: Config,
+    /// A folder of data sets, before the cache folder; that of the run to resume unless given.
+    pub data_dir: Option<PathBuf>,
+    /// Where the run is written.
+    pub target: Target,
+    /// A request to stop.
+    pub stop: Stop,
+    /// Where progress is reported.
+    pub progress: Progress,
+}
+
+impl Target {
+    /// The folder of the run to resume.
+    fn resumed(&self) -> Option<&Path> {
+        match self {
+            Self::New(_) => None,
+            Self::Resume(root) => Some(root),
+        }
+    }
+}
+
+/// The files of a run, before a model is opened or a verifier asked.
+struct Inputs {
+    teacher: Option<TeacherFile>,
+    dataset: Dataset,
+    provenance: Provenance,
+    model: PathBuf,
+}
+
+impl Inputs {
+    fn read(config: &Config, launch: &Launch) -> Result<Self, TrainError> {
+        let data_dir = match (&launch.target, &launch.data_dir) {
+            (Target::New(root), given) => {
+                RunFolder::check_free(root)?;
+                given.clone()
+            }
+            (Target::Resume(_), Some(given)) => Some(given.clone()),
+            (Target::Resume(root), None) => data_dir_of(root)?,
+        };
+        let teacher = TeacherFile::read(config, launch.target.resumed())?;
+        let data_dir = data_dir.map(|dir| absolute(&dir));
+        let dataset = data::open(config, data_dir.as_deref())?;
+        let provenance = Provenance::of(config, &dataset, data_dir.as_deref())?;
+        if let Some(root) = launch.target.resumed() {
+            provenance.check(root, &config.data.dataset)?;
+        }
+        Ok(Self {
+            teacher,
+            dataset,
+            provenance,
+            model: locate_model(&config.model)?,
+        })
+    }
+}
+
+/// Trains as a configuration says.
+///
+/// # Errors
+/// [`TrainError`]; nothing is written if the start is refused.
+pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
+    let config = pin(launch.config.clone());
+    let Inputs {
+        teacher,
+        dataset,
+        provenance,
+        model,
+    } = Inputs::read(&config, &launch)?;
+    let rewards = if config.reward.share == 0.0 {
+        RewardClient::new(&config.verifier)?
+    } else {
+        RewardClient::counting_tests(&config.verifier)?
+    };
+    let graders = rewards.start(&config.data.dataset, &dataset).await?;
+    let progress = &mut launch.progress;
+    progress.say(config.to_toml().trim_end());
+    let engine = open::open_policy(&config, &model, progress)?;
+    let provenance = provenance.judged_by(&graders);
+    let provenance = check_model(provenance, &model, &engine, &launch.target, progress)?;
+    let reference = open::open_reference(&config, &model, &engine, progress)?;
+    let policy: Arc<dyn Policy> = Arc::new(engine);
+    let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
+    let sizes = engine::load::config(&model)?;
+    preflight::check(&config, &sizes, policy.as_ref(), &prompts, progress)?;
+    let sft_data = match teacher {
+        Some(teacher) => Some(
+            teacher
+                .judge(&config, policy.as_ref(), &rewards, &prompts.train, progress)
+                .await?,
+        ),
+        None => None,
+    };
+    // Nothing is written before everything was checked.
+    let folder = open_folder(&launch.target, &config, &provenance, progress)?;
+    let demonstrations = sft_data.map(|data| data.save(&folder)).transpose()?;
+    train(Job {
+        config,
+        policy,
+        reference,
+        demonstrations,
+        rewards,
+        prompts,
+        folder,
+        stop: launch.stop,
+        journal: Journal::new(launch.progress),
+    })
+    .await
+}
+
+/// Adds the model and the device to a run's provenance, and compares a resumed run's with what it was: another model is refused, another device or grader is
+/// reported.
+fn check_model(
+    provenance: Provenance,
+    model: &Path,
+    engine: &Engine,
+    target: &Target,
+    progress: &Progress,
+) -> Result<Provenance, TrainError> {
+    let digest = tokio::task::block_in_place(|| model_digest::digest(model))?;
+    let provenance = provenance.with(digest, &engine.info().device);
+    if let Some(root) = target.resumed() {
+        provenance.check_model(root, model)?;
+        let moved = provenance.moved(root)?;
+        let other_graders = provenance.judged_otherwise(root)?;
+        for warning in moved.into_iter().chain(other_graders) {
+            progress.say(&format!("warning: {warning}"));
+        }
+    }
+    Ok(provenance)
+}
+
+fn open_folder(
+    target: &Target,
+    config: &Config,
+    provenance: &Provenance,
+    progress: &Progress,
+) -> Result<RunFolder, TrainError> {
+    let folder = match target {
+        Target::New(root) => RunFolder::claim(root)?,
+        Target::Resume(root) => RunFolder::open(root)?,
+    };
+    progress.say(&format!("run folder: {}", folder.root().display()));
+    provenance.save(&folder)?;
+    if let Target::New(_) = target {
+        // A folder with a configuration is a run, which can be resumed.
+        folder.save_config(&config.to_toml())?;
+    }
+    Ok(folder)
+}

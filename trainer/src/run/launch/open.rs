@@ -1,0 +1,109 @@
+//! Opens the model that is trained, and the reference model of a KL term.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datasets::fetch::{self, Kind};
+use engine::Engine;
+
+use crate::config::{self, Config, ConfigError};
+use crate::policy::Policy;
+use crate::run::TrainError;
+use crate::run::observers::Progress;
+
+/// The model's file or folder on this machine.
+///
+/// # Errors
+/// [`TrainError::NoModel`] where a named model is not in the cache folder, [`TrainError::Config`] where nothing is at the path.
+pub fn locate_model(model: &config::Model) -> Result<PathBuf, TrainError> {
+    match (&model.path, &model.name) {
+        (Some(path), _) if path.exists() => Ok(path.clone()),
+        (Some(path), _) => Err(ConfigError::Value {
+            key: "model.path".into(),
+            reason: format!(
+                "there is no file or folder {}; give a GGUF file, or a folder with config.json, tokenizer.json and safetensors",
+                path.display()
+            ),
+        }
+        .into()),
+        (None, Some(name)) => fetch::locate(Kind::Model, name)
+            .map(|folder| weights(&folder))
+            .ok_or_else(|| TrainError::NoModel(name.clone())),
+        (None, None) => Err(ConfigError::Value {
+            key: "model.name".into(),
+            reason: "it is not set".into(),
+        }
+        .into()),
+    }
+}
+
+/// The GGUF file of a folder that has one; a Hugging Face folder itself.
+fn weights(folder: &Path) -> PathBuf {
+    if folder.join("config.json").is_file() {
+        return folder.to_owned();
+    }
+    std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "gguf")
+        })
+        .min()
+        .unwrap_or_else(|| folder.to_owned())
+}
+
+/// Opens the model that is trained.
+///
+/// # Errors
+/// [`TrainError`].
+pub(super) fn open_policy(
+    config: &Config,
+    model: &Path,
+    progress: &Progress,
+) -> Result<Engine, TrainError> {
+    let options = config.engine_options()?;
+    let engine = tokio::task::block_in_place(|| Engine::open(model, options))?;
+    progress.say(&describe(model, &engine));
+    Ok(engine)
+}
+
+/// The frozen model that the loss's KL term compares with, if it has one: the base of the adapters, or a second copy of the weights.
+///
+/// # Errors
+/// [`TrainError`].
+pub(super) fn open_reference(
+    config: &Config,
+    model: &Path,
+    engine: &Engine,
+    progress: &Progress,
+) -> Result<Option<Arc<dyn Policy>>, TrainError> {
+    if config.algorithm.kl <= 0.0 {
+        return Ok(None);
+    }
+    if let Some(base) = engine.base() {
+        progress.say("the divergence from this model, its adapters set aside, is part of the loss");
+        return Ok(Some(Arc::new(base)));
+    }
+    progress.say("the divergence from this model is part of the loss, so a second copy of its weights stays as it is");
+    let options = config.engine_options()?;
+    let copy = tokio::task::block_in_place(|| Engine::open(model, options))?;
+    Ok(Some(Arc::new(copy)))
+}
+
+fn describe(model: &Path, engine: &Engine) -> String {
+    let info = engine.info();
+    let adapters = info.adapters.map_or_else(String::new, |weights| {
+        format!(" and {:.1} M in adapters", weights as f64 / 1e6)
+    });
+    format!(
+        "{}: {}, {:.0} M weights{adapters}, context {}, on {}",
+        model.display(),
+        info.architecture,
+        info.parameters as f64 / 1e6,
+        info.context,
+        info.device
+    )
+}

@@ -1,0 +1,53 @@
+//! The configuration of a run to resume.
+
+use std::path::Path;
+
+use crate::config::{self, Config};
+use crate::run::TrainError;
+
+/// The configuration of a run to resume, with `--set` on top. Only keys that change no number of the updates made so far may be set.
+///
+/// # Errors
+/// [`TrainError::NoRun`], [`TrainError::Fixed`], [`TrainError::Shorter`], [`TrainError::Config`].
+pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> {
+    let path = run.join("config.toml");
+    if !path.is_file() {
+        return Err(TrainError::NoRun(run.to_owned()));
+    }
+    for set in sets {
+        let (section, key, _) = config::parse_set(set)?;
+        let free = section == "verifier"
+            || (section == "engine" && key != "dtype")
+            || (section == "run"
+                && matches!(
+                    key.as_str(),
+                    "checkpoint_every" | "keep" | "alarms" | "updates" | "epochs"
+                ));
+        if !free {
+            return Err(TrainError::Fixed(format!("{section}.{key}")));
+        }
+    }
+    let text = std::fs::read_to_string(&path).map_err(|source| TrainError::io(&path, source))?;
+    let origin = path.display().to_string();
+    let config = config::parse(&origin, &text, sets)?;
+    let (begun, asked) = (config::parse(&origin, &text, &[])?.run, &config.run);
+    // Updates and epochs are compared once the tasks are counted.
+    for (unit, before, after) in [
+        ("updates", begun.updates, asked.updates),
+        ("epochs", begun.epochs, asked.epochs),
+    ] {
+        if let (Some(before), Some(after)) = (before, after)
+            && after < before
+        {
+            let told = |count: usize| match count {
+                1 => format!("1 {}", unit.trim_end_matches('s')),
+                _ => format!("{count} {unit}"),
+            };
+            return Err(TrainError::Shorter {
+                before: told(before),
+                after: told(after),
+            });
+        }
+    }
+    Ok(config)
+}

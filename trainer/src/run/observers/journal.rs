@@ -1,0 +1,190 @@
+//! Passes each event of a run on: to the logs, to TensorBoard, to the alarms, and to the terminal.
+//!
+//! ```text
+//!            ┌─▶ metrics, timings, eval .jsonl · samples/          source of resumption and reports
+//! event ───▶ │
+//! (a step,   ├─▶ alarms ──▶ alarms.jsonl ─┐
+//! an eval)   ├─▶ tensorboard/ ◀───────────┤                        rebuilt from the logs on resumption
+//!            └─▶ progress ◀───────────────┘
+//! ```
+
+use super::Progress;
+use super::alarms::AlarmMonitor;
+use super::tensorboard::TensorboardWriter;
+use crate::config::Config;
+use crate::data::{Phase, Schedule};
+use crate::eval;
+use crate::record::{
+    AlarmRecord, AlarmState, EvalRecord, SampleRecord, StepRecord, StepTimings, timestamp,
+};
+use crate::rollout::{PhaseSamples, SampledGroup};
+use crate::run::TrainError;
+use crate::run::folder::{Log, RunFolder, rollouts};
+
+/// Records and shows the events of a run.
+#[derive(Debug)]
+pub struct Journal {
+    /// The terminal.
+    pub(in crate::run) progress: Progress,
+    /// `None` where `run.alarms` is off.
+    monitor: Option<AlarmMonitor>,
+    tensorboard: Option<TensorboardWriter>,
+}
+
+impl Journal {
+    /// A journal without events.
+    #[must_use]
+    pub fn new(progress: Progress) -> Self {
+        Self {
+            progress,
+            monitor: None,
+            tensorboard: None,
+        }
+    }
+
+    /// Resumes with logs that are truncated to `step` updates: rebuilds the alarms and the TensorBoard file from them. With `resample`, the rest of the current
+    /// phase will be sampled again.
+    pub(in crate::run) fn resume(
+        &mut self,
+        folder: &RunFolder,
+        config: &Config,
+        schedule: &Schedule,
+        step: usize,
+        resample: bool,
+    ) -> Result<(), TrainError> {
+        let steps: Vec<StepRecord> = folder.read(Log::Metrics)?;
+        let timings: Vec<StepTimings> = folder.read(Log::Timings)?;
+        let evals: Vec<EvalRecord> = folder.read(Log::Eval)?;
+        self.progress.begin(config, *schedule, step, &evals);
+        let mut alarms = Vec::new();
+        // A teacher's completions are all correct, and no policy sampled them: no alarm applies.
+        if config.run.alarms && config.data.teacher.is_none() {
+            let mut monitor = AlarmMonitor::new(&config.algorithm.estimator());
+            alarms = monitor.replay(&steps, &evals);
+            self.progress.standing(monitor.standing());
+            self.monitor = Some(monitor);
+        }
+        folder.rewrite(Log::Alarms, &alarms)?;
+        let mut tensorboard = TensorboardWriter::new(timestamp());
+        for timings in &timings {
+            tensorboard.clock(timings);
+        }
+        for record in &steps {
+            let timings = timings.iter().find(|timings| timings.step == record.step);
+            tensorboard.update(record, timings);
+        }
+        let begun = (0..schedule.phases())
+            .map(|index| schedule.phase(index))
+            .take_while(|phase| phase.first_update < step);
+        for phase in begun {
+            let done = (step - phase.first_update).min(phase.updates.len());
+            // The samples of the current phase are added when the loop loads them.
+            let shown = if done < phase.updates.len() && !resample {
+                rollouts::in_use(folder, &phase, done).unwrap_or(0)
+            } else {
+                done
+            };
+            for from in 0..shown {
+                let path = folder.phase_samples(phase.index, from);
+                if path.exists() {
+                    let samples = rollouts::read_head(&path, config.algorithm.group_size);
+                    tensorboard.phase(phase.first_update + from, &samples);
+                }
+            }
+        }
+        for eval in &evals {
+            let samples = rollouts::read_head(&folder.eval_samples(eval.step), eval.samples);
+            tensorboard.evaluation(eval, &samples);
+        }
+        alarms.iter().for_each(|alarm| tensorboard.alarm(alarm));
+        tensorboard.begin(&folder.tensorboard())?;
+        self.tensorboard = Some(tensorboard);
+        Ok(())
+    }
+
+    /// The samples of a phase are ready, sampled now or loaded from disk.
+    pub(in crate::run) fn sampled(
+        &mut self,
+        folder: &RunFolder,
+        phase: &Phase,
+        drawn: &PhaseSamples,
+    ) -> Result<(), TrainError> {
+        rollouts::dump_phase(folder, phase, drawn)?;
+        if let Some(tensorboard) = &mut self.tensorboard {
+            let samples: Vec<SampleRecord> = head(&drawn.groups);
+            tensorboard.phase(phase.first_update + drawn.from, &samples);
+            tensorboard.flush()?;
+        }
+        Ok(())
+    }
+
+    /// An update is done. Its lines stand in the logs when this returns.
+    pub(in crate::run) fn updated(
+        &mut self,
+        folder: &RunFolder,
+        record: &StepRecord,
+        timings: &mut StepTimings,
+    ) -> Result<(), TrainError> {
+        timings.ended_at = timestamp();
+        folder.append(Log::Metrics, record)?;
+        folder.append(Log::Timings, timings)?;
+        if let Some(tensorboard) = &mut self.tensorboard {
+            tensorboard.clock(timings);
+            tensorboard.update(record, Some(timings));
+        }
+        self.progress.updated(record);
+        let alarms = self.monitor.as_mut().map(|monitor| monitor.update(record));
+        self.report(folder, &alarms.unwrap_or_default())
+    }
+
+    /// An evaluation is done. Its samples and its line are on disk when this returns.
+    pub(in crate::run) fn evaluated(
+        &mut self,
+        folder: &RunFolder,
+        record: &EvalRecord,
+        samples: &[eval::Record],
+    ) -> Result<(), TrainError> {
+        rollouts::dump_evaluation(folder, record.step, samples)?;
+        folder.append(Log::Eval, record)?;
+        if let Some(tensorboard) = &mut self.tensorboard {
+            let samples: Vec<SampleRecord> = samples
+                .iter()
+                .take(crate::transcript::excerpt_samples(record.samples))
+                .map(|record| record.sample.clone())
+                .collect();
+            tensorboard.evaluation(record, &samples);
+        }
+        self.progress.evaluated(record);
+        let alarms = self
+            .monitor
+            .as_mut()
+            .map(|monitor| monitor.evaluation(record));
+        self.report(folder, &alarms.unwrap_or_default())
+    }
+
+    fn report(&mut self, folder: &RunFolder, alarms: &[AlarmRecord]) -> Result<(), TrainError> {
+        for alarm in alarms {
+            folder.append(Log::Alarms, alarm)?;
+            self.progress.say(&match alarm.state {
+                AlarmState::Raised => format!("warning: {alarm}"),
+                AlarmState::Cleared => alarm.to_string(),
+            });
+        }
+        match &mut self.tensorboard {
+            Some(tensorboard) => {
+                alarms.iter().for_each(|alarm| tensorboard.alarm(alarm));
+                tensorboard.flush()
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn head(groups: &[SampledGroup]) -> Vec<SampleRecord> {
+    let size = groups.first().map_or(0, |group| group.samples.len());
+    groups
+        .iter()
+        .flat_map(SampleRecord::of_group)
+        .take(crate::transcript::excerpt_samples(size))
+        .collect()
+}

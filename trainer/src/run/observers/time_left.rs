@@ -1,0 +1,223 @@
+//! How long the rest of a run will take, from how long its parts took so far.
+
+use std::collections::BTreeSet;
+
+use crate::config::Config;
+use crate::data::Schedule;
+use crate::record::EvalRecord;
+
+/// What is left of a run, and what each part of it costs.
+#[derive(Debug)]
+pub(in crate::run) struct TimeLeft {
+    schedule: Schedule,
+    group_size: usize,
+    prompts_per_update: usize,
+    updates_per_phase: usize,
+    /// Updates after which there is an evaluation that was not made yet.
+    evaluations: BTreeSet<usize>,
+    /// Completions of an evaluation, once one was seen.
+    evaluation: Option<usize>,
+    /// Updates whose samples are there.
+    sampled: usize,
+    /// Updates done.
+    step: usize,
+    drawing: Meter,
+    evaluating: Meter,
+    updating: Meter,
+}
+
+/// Seconds and units of work.
+#[derive(Debug, Default, Clone, Copy)]
+struct Meter {
+    seconds: f64,
+    units: f64,
+    /// Of the piece under way; these are in neither of the above.
+    open: (f64, f64),
+}
+
+impl Meter {
+    fn per_unit(&self) -> Option<f64> {
+        let (seconds, units) = (self.seconds + self.open.0, self.units + self.open.1);
+        (units > 0.0).then(|| seconds / units)
+    }
+
+    fn close(&mut self) {
+        self.seconds += self.open.0;
+        self.units += self.open.1;
+        self.open = (0.0, 0.0);
+    }
+}
+
+impl TimeLeft {
+    pub(in crate::run) fn new(
+        config: &Config,
+        schedule: Schedule,
+        step: usize,
+        evals: &[EvalRecord],
+    ) -> Self {
+        let settings = &config.eval;
+        let updates = schedule.updates();
+        let due = |step: &usize| {
+            *step == 0
+                || *step == updates
+                || (settings.every > 0 && step.is_multiple_of(settings.every))
+        };
+        let done = |step: &usize| evals.iter().any(|eval| eval.step == *step);
+        let evaluations = if settings.samples == 0 {
+            BTreeSet::new()
+        } else {
+            (step..=updates)
+                .filter(due)
+                .filter(|step| !done(step))
+                .collect()
+        };
+        let per_phase = config.algorithm.h;
+        let phase_end = (step.div_ceil(per_phase) * per_phase).min(updates);
+        Self {
+            schedule,
+            group_size: config.algorithm.group_size,
+            prompts_per_update: config.prompts_per_update(),
+            updates_per_phase: per_phase,
+            evaluations,
+            evaluation: evals.last().map(|eval| eval.tasks.len() * eval.samples),
+            sampled: phase_end,
+            step,
+            drawing: Meter::default(),
+            evaluating: Meter::default(),
+            updating: Meter::default(),
+        }
+    }
+
+    pub(in crate::run) fn updates(&self) -> usize {
+        self.schedule.updates()
+    }
+
+    pub(in crate::run) fn phases(&self) -> usize {
+        self.schedule.phases()
+    }
+
+    /// `drawn` completions of a phase came in `seconds`.
+    pub(in crate::run) fn drawing(&mut self, seconds: f64, drawn: usize) {
+        self.drawing.open = (seconds, drawn as f64);
+    }
+
+    /// The samples of a phase are there.
+    pub(in crate::run) fn sampled(&mut self, phase: usize) {
+        self.drawing.close();
+        self.sampled = ((phase + 1) * self.updates_per_phase).min(self.updates());
+    }
+
+    /// `drawn` of `wanted` completions of an evaluation came in `seconds`.
+    pub(in crate::run) fn evaluating(&mut self, seconds: f64, drawn: usize, wanted: usize) {
+        self.evaluation = Some(wanted);
+        self.evaluating.open = (seconds, drawn as f64);
+    }
+
+    /// The evaluation after `step` updates is done.
+    pub(in crate::run) fn evaluated(&mut self, step: usize) {
+        self.evaluating.close();
+        self.evaluations.remove(&step);
+    }
+
+    /// An update took `seconds`; `step` are done.
+    pub(in crate::run) fn updated(&mut self, step: usize, seconds: f64) {
+        self.step = step;
+        self.updating.open = (seconds, 1.0);
+        self.updating.close();
+    }
+
+    /// Seconds of an update.
+    pub(in crate::run) fn update(&self) -> Option<f64> {
+        self.updating.per_unit()
+    }
+
+    /// Seconds to the end of the run; `None` where something is left of which nothing was measured yet.
+    pub(in crate::run) fn left(&self) -> Option<f64> {
+        let prompts = self.schedule.prompts();
+        let asked = (self.sampled * self.prompts_per_update).min(prompts);
+        let completions = (prompts - asked) * self.group_size;
+        let updates = self.updates() - self.step;
+        let evaluated = self.evaluations.len() * self.evaluation.unwrap_or(0);
+        let known = self.evaluations.is_empty() || self.evaluation.is_some();
+        // A completion costs about the same wherever it is drawn.
+        let drawing = self.drawing.per_unit().or(self.evaluating.per_unit());
+        let evaluating = self.evaluating.per_unit().or(self.drawing.per_unit());
+        let cost = |units: f64, each: Option<f64>| {
+            if units <= 0.0 {
+                Some(0.0)
+            } else {
+                each.map(|each| units * each)
+            }
+        };
+        let left = cost(completions as f64 - self.drawing.open.1, drawing)?
+            + cost(updates as f64, self.updating.per_unit())?
+            + cost(evaluated as f64 - self.evaluating.open.1, evaluating)?;
+        known.then_some(left)
+    }
+}
+
+/// A length of time as a person says it.
+pub(in crate::run) fn spoken(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).ceil() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds.div_ceil(60)),
+        3600..86400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86400, seconds % 86400 / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    /// 10 updates of 16 prompts, 2 a phase, 8 completions a prompt; evaluations after 0, 4, 8 and 10 updates.
+    fn time_left(step: usize) -> TimeLeft {
+        let config = config::load("quickstart", &["eval.every=4".into()]).unwrap();
+        let schedule = Schedule::new(&config, 300);
+        TimeLeft::new(&config, schedule, step, &[])
+    }
+
+    #[test]
+    fn what_is_left_counts_phases_updates_and_evaluations_to_come() {
+        let mut time_left = time_left(0);
+        assert_eq!(time_left.left(), None, "nothing was measured");
+        time_left.evaluating(10.0, 100, 400);
+        assert_eq!(time_left.left(), None, "no update was measured");
+        time_left.evaluating(40.0, 400, 400);
+        time_left.evaluated(0);
+        time_left.drawing(12.8, 64);
+        time_left.drawing(51.2, 256);
+        time_left.sampled(0);
+        time_left.updated(1, 10.0);
+        // Four phases of 256 completions at 0.2 s, nine updates at 10 s, three evaluations at 40 s.
+        assert!((time_left.left().unwrap() - (4.0 * 51.2 + 90.0 + 120.0)).abs() < 1e-9);
+        time_left.updated(2, 10.0);
+        time_left.drawing(25.6, 128);
+        assert!((time_left.left().unwrap() - (3.5 * 51.2 + 80.0 + 120.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_taken_up_in_mid_phase_has_its_samples() {
+        let mut time_left = time_left(5);
+        time_left.updated(6, 2.0);
+        time_left.evaluating(4.0, 40, 40);
+        time_left.evaluated(8);
+        // Two phases at 0.1 s a completion, four updates, and the evaluation after the last.
+        assert!((time_left.left().unwrap() - (51.2 + 8.0 + 4.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        for (seconds, said) in [
+            (0.2, "1 s"),
+            (59.0, "59 s"),
+            (61.0, "2 min"),
+            (3700.0, "1 h 1 min"),
+            (100_000.0, "1 d 3 h"),
+        ] {
+            assert_eq!(spoken(seconds), said);
+        }
+    }
+}

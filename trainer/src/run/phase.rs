@@ -1,0 +1,204 @@
+//! The samples of a phase: sampled and judged, stored by an earlier process, or a teacher's.
+
+use std::time::Duration;
+
+use super::TrainError;
+use super::error::Halt;
+use super::folder::rollouts;
+use super::train_loop::Run;
+use super::unjudged::Unjudged;
+use crate::config::BehaviourLogprob;
+use crate::data::{Phase, Slot};
+use crate::rollout::{
+    self, PartialRollout, PhaseSamples, Rollout, RolloutProgress, RolloutRequest, SampledGroup,
+};
+use crate::seed;
+
+impl Run {
+    /// The samples for the phase's updates that are left.
+    pub(super) async fn sample_phase(&mut self, phase: &Phase) -> Result<PhaseSamples, Halt> {
+        let from = self.step - phase.first_update;
+        let resample = std::mem::take(&mut self.resample);
+        if let Some(samples) = self.demonstrations(phase) {
+            return Ok(samples);
+        }
+        let stored = rollouts::load(&self.job.folder, phase, from, &self.job.prompts.train)
+            .filter(|samples| !resample || samples.from == from);
+        let samples = match stored {
+            Some(samples) => samples,
+            // The policy that sampled this phase is gone.
+            None if from > 0 && !resample => {
+                return Err(rollouts::missing(&self.job.folder, phase).into());
+            }
+            None => self.sample_and_store(phase, from).await?,
+        };
+        self.job
+            .journal
+            .sampled(&self.job.folder, phase, &samples)?;
+        Ok(samples)
+    }
+
+    /// What supervised fine-tuning trains on: nobody samples it.
+    fn demonstrations(&self, phase: &Phase) -> Option<PhaseSamples> {
+        let demonstrations = self.job.demonstrations.as_ref()?;
+        Some(PhaseSamples {
+            from: 0,
+            groups: phase
+                .slots()
+                .map(|slot| demonstrations[slot.prompt].group())
+                .collect(),
+            dropped: 0,
+            reward: None,
+            inference: Duration::ZERO,
+            verify: Duration::ZERO,
+        })
+    }
+
+    async fn sample_and_store(&mut self, phase: &Phase, from: usize) -> Result<PhaseSamples, Halt> {
+        rollouts::remove_later(&self.job.folder, phase, from);
+        let mut partial = rollouts::partial(&self.job.folder.phase_drawn(phase.index, from))?;
+        let mut samples = self.sample_groups(phase, from, &mut partial).await?;
+        let temperature = self.job.config.sampling.temperature as f32;
+        if self.job.config.algorithm.sum_padding {
+            let policy = self.job.policy.as_ref();
+            let groups = &mut samples.groups;
+            tokio::task::block_in_place(|| rollout::pad(policy, groups, temperature))?;
+        }
+        if self.job.config.sampling.behaviour_logprob == BehaviourLogprob::Recompute {
+            self.recompute_logprobs(phase, &mut samples)?;
+        }
+        self.score_by_reference(&mut samples.groups)?;
+        rollouts::save(&self.job.folder, phase, &samples)?;
+        partial.remove();
+        Ok(samples)
+    }
+
+    /// Samples a group per prompt. Dynamic sampling (DAPO) then replaces groups without signal, up to `algorithm.dynamic_sampling` times.
+    async fn sample_groups(
+        &mut self,
+        phase: &Phase,
+        from: usize,
+        partial: &mut PartialRollout,
+    ) -> Result<PhaseSamples, Halt> {
+        let slots: Vec<Slot> = phase.updates[from..].iter().flatten().copied().collect();
+        // Counted over all rounds: a task that cannot be judged is a large share of the few groups that a later round samples.
+        let mut unjudged = Unjudged::default();
+        let first = self.collect(phase, &slots, partial, &mut unjudged).await?;
+        let rounds = self.job.config.algorithm.dynamic_sampling;
+        let mut rewards = self.settings.rewards(&first.groups);
+        let mut samples = PhaseSamples {
+            from,
+            groups: first.groups,
+            dropped: 0,
+            reward: None,
+            inference: first.inference,
+            verify: first.verify,
+        };
+        for round in 0..rounds {
+            let no_signal: Vec<usize> = (0..samples.groups.len())
+                .filter(|group| samples.groups[*group].has_no_signal())
+                .collect();
+            let slots = self
+                .schedule
+                .reserve(phase.index, from, round, no_signal.len());
+            if slots.is_empty() {
+                break;
+            }
+            let more = self.collect(phase, &slots, partial, &mut unjudged).await?;
+            samples.inference += more.inference;
+            samples.verify += more.verify;
+            samples.dropped += more.groups.len();
+            rewards.extend(self.settings.rewards(&more.groups));
+            let with_signal = more
+                .groups
+                .into_iter()
+                .filter(|group| !group.has_no_signal());
+            for (at, group) in no_signal.into_iter().zip(with_signal) {
+                samples.groups[at] = group;
+            }
+        }
+        if rounds > 0 && !rewards.is_empty() {
+            samples.reward = Some(rewards.iter().sum::<f64>() / rewards.len() as f64);
+        }
+        Ok(samples)
+    }
+
+    /// Samples and judges completions of each slot's prompt.
+    async fn collect(
+        &mut self,
+        phase: &Phase,
+        slots: &[Slot],
+        partial: &mut PartialRollout,
+        unjudged: &mut Unjudged,
+    ) -> Result<Rollout, Halt> {
+        let run_seed = self.job.config.run.seed;
+        let requests: Vec<RolloutRequest> = slots
+            .iter()
+            .map(|slot| {
+                let prompt = self.job.prompts.train[slot.prompt].clone();
+                let seeds = (0..self.job.config.algorithm.group_size)
+                    .map(|sample| seed::of_sample(run_seed, slot.epoch, &prompt.task.id, sample))
+                    .collect();
+                RolloutRequest { prompt, seeds }
+            })
+            .collect();
+        let terminal = &mut self.job.journal.progress;
+        let mut watch = |progress: &RolloutProgress| terminal.drawing(phase.index, progress);
+        let rollout = rollout::collect(
+            &self.job.policy,
+            &self.job.rewards,
+            &requests,
+            &self.sampling,
+            partial,
+            &self.job.stop,
+            &mut watch,
+        )
+        .await?;
+        let samples = rollout.groups.iter().flat_map(|group| &group.samples);
+        unjudged.add(samples.map(|sample| (sample.judged.reward, &sample.judged.detail)));
+        let whose = format!("phase {}", phase.index + 1);
+        unjudged.check(self.job.config.verifier.max_masked, &whose)?;
+        Ok(rollout)
+    }
+
+    /// Replaces log μ by the log-probabilities of the training forward pass (`sampling.behaviour_logprob = "recompute"`).
+    fn recompute_logprobs(
+        &self,
+        phase: &Phase,
+        samples: &mut PhaseSamples,
+    ) -> Result<(), TrainError> {
+        let temperature = self.job.config.sampling.temperature as f32;
+        let mut rest = &mut samples.groups[..];
+        for update in &phase.updates[samples.from..] {
+            let (groups, after) = rest.split_at_mut(update.len());
+            rest = after;
+            let tokens = groups.iter().map(SampledGroup::trained_group).collect();
+            let scores =
+                tokio::task::block_in_place(|| self.job.policy.score(tokens, temperature))?;
+            let samples = groups.iter_mut().flat_map(|group| &mut group.samples);
+            for (sample, score) in samples.zip(scores) {
+                let (own, padding_logp) = score.logp.split_at(sample.tokens.len());
+                sample.logp = own.to_vec();
+                if let Some(padding) = &mut sample.padding {
+                    padding.logp = padding_logp.to_vec();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the reference policy's log-probabilities, if the loss has a KL term.
+    fn score_by_reference(&self, groups: &mut [SampledGroup]) -> Result<(), TrainError> {
+        let Some(reference) = &self.job.reference else {
+            return Ok(());
+        };
+        let temperature = self.job.config.sampling.temperature as f32;
+        let tokens = groups.iter().map(SampledGroup::trained_group).collect();
+        let scores = tokio::task::block_in_place(|| reference.score(tokens, temperature))?;
+        let samples = groups.iter_mut().flat_map(|group| &mut group.samples);
+        for (sample, score) in samples.zip(scores) {
+            sample.reference = score.logp;
+        }
+        Ok(())
+    }
+}

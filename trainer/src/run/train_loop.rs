@@ -1,0 +1,231 @@
+//! The training loop: evaluate, sample a phase, make its updates, save checkpoints.
+
+use std::time::Instant;
+
+use engine::StepReport;
+
+use super::error::Halt;
+use super::folder::{Log, checkpoint, rollouts};
+use super::learning_rate::learning_rate;
+use super::pin::absolute;
+use super::update::{UpdatePosition, UpdateSettings, Updated, update};
+use super::{Ended, Job, Summary, TrainError};
+use crate::checkpoint_settings::SettingsFile;
+use crate::data::{Phase, Schedule};
+use crate::eval;
+use crate::record::{StepRecord, StepTimings};
+use crate::rollout::{PhaseSamples, SampledGroup, SamplingParams};
+
+/// A run in progress.
+pub(super) struct Run {
+    pub(super) job: Job,
+    pub(super) schedule: Schedule,
+    pub(super) settings: UpdateSettings,
+    /// What its checkpoints say about it.
+    pub(super) card: SettingsFile,
+    pub(super) sampling: SamplingParams,
+    pub(super) evaluation: eval::Settings,
+    /// Updates made.
+    pub(super) step: usize,
+    /// Updates with a line in the metrics.
+    pub(super) logged: usize,
+    /// Updates at the newest checkpoint; 0 is the model's own files.
+    pub(super) saved: usize,
+    /// Whether the stored samples are too stale for the next update, so that the rest of the phase is sampled again.
+    pub(super) resample: bool,
+    /// The best evaluation after at least one update: its step and its Pass@1.
+    pub(super) best: Option<(usize, f64)>,
+    pub(super) started: Instant,
+}
+
+/// Trains from where the folder stands to the last update.
+///
+/// # Errors
+/// [`TrainError`]. The run can be resumed from its last checkpoint, which is saved at the last update made if that is still possible. After
+/// [`TrainError::Diverged`] none is saved: the run cannot be resumed, and its checkpoints are kept for another run.
+pub async fn train(job: Job) -> Result<Summary, TrainError> {
+    let mut run = Run::resume(job)?;
+    let ended = match run.train_loop().await {
+        Ok(()) => Ok(Ended::Finished),
+        Err(Halt::Stopped) => Ok(Ended::Interrupted),
+        Err(Halt::Failed(error)) => Err(error),
+    };
+    run.job.journal.progress.end();
+    if let Some(what) = ended.as_ref().err().and_then(TrainError::not_finite) {
+        return Err(run.diverged(what));
+    }
+    // The error that ended the loop is worth more to the user than a checkpoint that fails for the same reason.
+    let saved = run.checkpoint();
+    let ended = ended?;
+    saved?;
+    if ended == Ended::Finished {
+        run.prune_to(usize::MAX)?;
+    }
+    Ok(Summary {
+        ended,
+        step: run.step,
+        updates: run.schedule.updates(),
+        folder: run.job.folder.root().to_owned(),
+        evals: run.job.folder.read(Log::Eval)?,
+    })
+}
+
+impl Run {
+    async fn train_loop(&mut self) -> Result<(), Halt> {
+        self.evaluate_if_due().await?;
+        while self.step < self.schedule.updates() {
+            let phase = self.schedule.phase(self.schedule.phase_of(self.step));
+            let samples = self.sample_phase(&phase).await?;
+            while self.step < phase.first_update + phase.updates.len() {
+                if self.job.stop.requested() {
+                    return Err(Halt::Stopped);
+                }
+                if !self.update(&phase, &samples)? {
+                    self.resample = true;
+                    break;
+                }
+                self.checkpoint_if_due()?;
+                self.evaluate_if_due().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one update and logs it. False if the samples are too stale (`algorithm.adaptive_h`): then nothing has changed.
+    fn update(&mut self, phase: &Phase, samples: &PhaseSamples) -> Result<bool, TrainError> {
+        let number = self.step - phase.first_update;
+        let shuffled;
+        let groups = if self.job.config.algorithm.mix_groups {
+            shuffled = samples.mixed(phase, number, self.job.config.run.seed);
+            &shuffled
+        } else {
+            samples.of_update(phase, number)
+        };
+        let position = UpdatePosition::new(phase, samples, number);
+        self.job.journal.progress.updating(phase, number);
+        let optimiser = &self.job.config.optimiser;
+        let lr = learning_rate(optimiser, position.step, self.schedule.updates());
+        let (policy, settings) = (self.job.policy.as_ref(), self.settings.at_rate(lr));
+        let updated = tokio::task::block_in_place(|| update(policy, settings, groups, position))?;
+        match updated {
+            Updated::Stale => {
+                self.job.journal.progress.say(&format!(
+                    "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are drawn again",
+                    phase.index + 1
+                ));
+                Ok(false)
+            }
+            Updated::Done(record, report) => {
+                let timings = self.timings(position, &report, groups, samples);
+                self.step += 1;
+                self.log_update(&record, timings)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn timings(
+        &self,
+        position: UpdatePosition,
+        report: &StepReport,
+        groups: &[SampledGroup],
+        samples: &PhaseSamples,
+    ) -> StepTimings {
+        let prompt_tokens: usize = groups.iter().map(|group| group.prompt.tokens.len()).sum();
+        let update = StepTimings {
+            step: position.step,
+            forward: report.forward.as_secs_f64(),
+            backward: report.backward.as_secs_f64(),
+            optimiser: report.optimiser.as_secs_f64(),
+            trained_tokens: completion_tokens(groups) + prompt_tokens,
+            elapsed: self.started.elapsed().as_secs_f64(),
+            ..StepTimings::default()
+        };
+        if !position.fresh {
+            return update;
+        }
+        StepTimings {
+            inference: samples.inference.as_secs_f64(),
+            verify: samples.verify.as_secs_f64(),
+            sampled_tokens: completion_tokens(&samples.groups),
+            ..update
+        }
+    }
+
+    fn log_update(
+        &mut self,
+        record: &StepRecord,
+        mut timings: StepTimings,
+    ) -> Result<(), TrainError> {
+        let Job {
+            journal, folder, ..
+        } = &mut self.job;
+        journal.updated(folder, record, &mut timings)?;
+        self.logged = self.step;
+        if self.step == self.saved + 1 {
+            // This update shows that the weights of the newest checkpoint can be trained further, so the checkpoints before it can go.
+            self.prune_to(self.schedule.phase_of(self.step))?;
+        }
+        Ok(())
+    }
+
+    fn checkpoint_if_due(&mut self) -> Result<(), TrainError> {
+        let every = self.job.config.run.checkpoint_every;
+        if every > 0 && self.step.is_multiple_of(every) {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Saves a checkpoint unless this step has one. An update whose line could not be logged is not saved: it will be made again.
+    pub(super) fn checkpoint(&mut self) -> Result<(), TrainError> {
+        if self.step == self.saved || self.step != self.logged {
+            return Ok(());
+        }
+        let (folder, policy) = (&self.job.folder, self.job.policy.as_ref());
+        tokio::task::block_in_place(|| checkpoint::save(folder, policy, &self.card, self.step))?;
+        self.saved = self.step;
+        Ok(())
+    }
+
+    /// Removes checkpoints beyond `run.keep`, and the samples of phases before `phase` that no remaining checkpoint resumes from.
+    fn prune_to(&self, phase: usize) -> Result<(), TrainError> {
+        let (folder, run) = (&self.job.folder, &self.job.config.run);
+        let best = self.best.map(|(step, _)| step);
+        let kept = checkpoint::prune(folder, run.keep, best)?;
+        rollouts::prune(folder, &self.schedule, &kept, phase);
+        Ok(())
+    }
+
+    /// The error for weights that compute numbers which are not finite. Those of an earlier checkpoint did not.
+    pub(super) fn diverged(&self, what: &str) -> TrainError {
+        let lr = self.job.config.optimiser.lr;
+        let steps = checkpoint::steps(&self.job.folder).unwrap_or_default();
+        let before = steps.into_iter().rfind(|step| *step < self.step);
+        let remedy = match before {
+            Some(step) => format!(
+                "Start another run from a checkpoint of before, with a learning rate below {lr:e}: `--set model.path={} --set optimiser.lr=…`",
+                absolute(&checkpoint::folder_of(&self.job.folder, step)).display()
+            ),
+            None if self.step > 0 => format!(
+                "There is no checkpoint of before; start another run with a learning rate below {lr:e}: `--set optimiser.lr=…`"
+            ),
+            None => {
+                "Training has changed nothing yet: look for a broken file of the model".to_owned()
+            }
+        };
+        TrainError::Diverged {
+            step: self.step,
+            what: what.to_owned(),
+            remedy,
+        }
+    }
+}
+
+fn completion_tokens(groups: &[SampledGroup]) -> usize {
+    groups
+        .iter()
+        .flat_map(|group| &group.samples)
+        .map(|sample| sample.tokens.len())
+        .sum()
+}

@@ -1,0 +1,45 @@
+//! Samples without a verdict: a few are masked, too many end the run.
+
+use serde_json::Value;
+
+use super::TrainError;
+
+/// Counts samples, and those of them that have no verdict.
+#[derive(Debug, Default)]
+pub(super) struct Unjudged {
+    samples: usize,
+    masked: usize,
+    /// The verifier's reason for the last of these.
+    reason: String,
+}
+
+impl Unjudged {
+    /// Adds samples: the reward of each, and the verdict's detail.
+    pub(super) fn add<'a>(&mut self, samples: impl IntoIterator<Item = (Option<f64>, &'a Value)>) {
+        let mut last = None;
+        for (reward, detail) in samples {
+            self.samples += 1;
+            if reward.is_none() {
+                self.masked += 1;
+                last = Some(detail);
+            }
+        }
+        if let Some(detail) = last {
+            self.reason = detail.to_string();
+        }
+    }
+
+    /// An error if more than the share `limit` is masked; `whose` names the samples.
+    pub(super) fn check(&self, limit: f64, whose: &str) -> Result<(), TrainError> {
+        if self.masked as f64 <= limit * self.samples as f64 {
+            return Ok(());
+        }
+        Err(TrainError::Masked {
+            whose: whose.to_owned(),
+            masked: self.masked,
+            all: self.samples,
+            limit,
+            reason: self.reason.clone(),
+        })
+    }
+}
