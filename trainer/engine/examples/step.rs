@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use engine::AdamW;
 use engine::EngineError;
 use engine::backend::{Backend, Linear, Purpose, cpu};
-use engine::batch::{Batch, Draw, Group, Span};
+use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
 use engine::model::Model;
+use engine::sample::Draw;
 use engine::sample::Sampling;
 use engine::train::step;
 

@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex};
 
 use emulated::{Emulated, Seen};
 use engine::backend::{Dtype, cpu, cuda};
-use engine::batch::{Batch, Draw, Sampled, Span};
+use engine::batch::{Batch, Span};
 use engine::config::{Family, ModelConfig};
 use engine::load::Weights;
 use engine::model::{Lora, Model, Part};
 use engine::parity;
 use engine::sample::Sampling;
+use engine::sample::{Draw, Sampled};
 use engine::train::{score, step};
 use engine::{AdamW, StepReport};
 use support::{Case, Random, batch, distance, groups, largest_difference, weights};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::blocks::{Rows, blocks_for};
 use crate::api::{Finish, GenerateRequest};
-use crate::batch::Sampled;
+use crate::sample::Sampled;
 use crate::sample::Sampling;
 use crate::text::{StopStrings, Tokenizer};
 

@@ -9,7 +9,7 @@ use super::runner::batch;
 use super::scheduler::Scheduler;
 use super::sequence::{Phase, Sequence};
 use crate::api::{Finish, GenerateRequest};
-use crate::batch::Sampled;
+use crate::sample::Sampled;
 use crate::sample::Sampling;
 use crate::text::bytes;
 

@@ -6,11 +6,12 @@ use crate::api::{AdamW, Device};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Rows, Target, cpu,
 };
-use crate::batch::{Batch, Draw, Group, Sampled, Span};
+use crate::batch::{Batch, Group, Span};
 use crate::config::{Activation, Family, ModelConfig, Sliding};
 use crate::error::EngineError;
 use crate::load::{Tensor, Weights};
 use crate::model::{Model, Part};
+use crate::sample::{Draw, Sampled};
 use crate::sample::{Sampling, uniform};
 use crate::train;
 

@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::Gradient;
 use crate::model::forward::Keys;
-use crate::model::work::{Inside, Work, element_bytes};
+use crate::model::work::{Inside, Work};
 use crate::sample::{self, LEAST_TEMPERATURE};
 use crate::train::adamw;
 use crate::train::kept::{Kept, Plan, default_budget};
@@ -96,7 +96,7 @@ pub fn step(
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, o.gradient, o.m, o.v, &numbers);
     // Waits for a device that works behind the calls, so that what goes wrong in the update is told as its failure, and its time is its own.
-    backend.download(weights.at(0, 0), &mut [])?;
+    backend.synchronise()?;
     model.updates += 1;
     Ok(Some(StepReport {
         stats,
@@ -214,7 +214,7 @@ impl MiniBatch {
         let packs = self.packs[packs].iter();
         let tokens: Vec<usize> = packs.map(|p| p.batch.tokens.len()).collect();
         let layers = model.config().num_hidden_layers;
-        let width = element_bytes(model.decoder.backend.as_ref());
+        let width = model.decoder.backend.element_bytes().into();
         Plan::new(model.decoder.widths, layers, &tokens, budget, width)
     }
 
