@@ -180,7 +180,7 @@ fn without_a_word_the_settings_are_the_papers() {
 fn a_resolved_configuration_read_back_is_the_same() {
     for name in built_in() {
         let config = load(
-            name,
+            &name,
             &[
                 "verifier.url=http://127.0.0.1:1".into(),
                 "engine.threads=2".into(),
