@@ -23,7 +23,7 @@ const MATRICES: [(usize, usize); 5] = [
 ];
 const ROWS: [usize; 6] = [1, 4, 16, 64, 256, 2048];
 /// The head computes a few hundred rows at a time.
-const MOST_RESULTS: usize = 256 * 49152;
+const MAX_RESULTS: usize = 256 * 49152;
 /// Weights that no cache holds.
 const WEIGHTS: usize = 1 << 24;
 
@@ -241,7 +241,7 @@ fn main() -> Result<(), EngineError> {
     println!("product inputs outputs  rows    gemm  engine  time by");
     for (inputs, outputs) in MATRICES {
         for rows in ROWS {
-            if rows * outputs <= MOST_RESULTS {
+            if rows * outputs <= MAX_RESULTS {
                 let size = Linear {
                     rows,
                     outputs,

@@ -123,7 +123,7 @@ fn training(model: &mut Model, rate: f64) -> Result<(), EngineError> {
         clip_norm: 1.0,
     };
     for kept in [None, Some(0)] {
-        model.set_kept_bytes(kept);
+        model.set_saved_bytes(kept);
         let mut best: Option<(Duration, String)> = None;
         for _ in 0..2 {
             let began = Instant::now();

@@ -267,14 +267,14 @@ impl ModelConfig {
         within("vocab_size", self.vocab_size, 1 << 22)?;
         within("hidden_size", self.hidden_size, 1 << 16)?;
         within("intermediate_size", self.intermediate_size, 1 << 20)?;
-        within("num_hidden_layers", self.num_hidden_layers, MOST_LAYERS)?;
+        within("num_hidden_layers", self.num_hidden_layers, MAX_LAYERS)?;
         within("num_attention_heads", self.num_attention_heads, 1 << 12)?;
         within("num_key_value_heads", self.num_key_value_heads, 1 << 12)?;
         within("head_dim", self.head_dim, 1 << 12)?;
         within(
             "max_position_embeddings",
             self.max_position_embeddings,
-            MOST_POSITIONS,
+            MAX_POSITIONS,
         )?;
         if !self
             .num_attention_heads
@@ -304,7 +304,7 @@ impl ModelConfig {
             Some(RopeScaling::Llama3(scaling)) => scaling.check()?,
         }
         if let Some(sliding) = &self.sliding {
-            within("sliding_window", sliding.window, MOST_POSITIONS)?;
+            within("sliding_window", sliding.window, MAX_POSITIONS)?;
             if let Some(theta) = sliding.rope_theta {
                 base("rope_local_base_freq", theta)?;
             }
@@ -360,7 +360,7 @@ impl Llama3Rope {
         within(
             "rope_scaling.original_max_position_embeddings",
             self.original_max_position_embeddings,
-            MOST_POSITIONS,
+            MAX_POSITIONS,
         )?;
         positive("rope_scaling.factor", self.factor)?;
         positive("rope_scaling.low_freq_factor", self.low_freq_factor)?;
@@ -380,9 +380,9 @@ pub(crate) fn padding(id: i64, vocab_size: usize) -> Option<u32> {
 }
 
 /// No model has more layers.
-pub(crate) const MOST_LAYERS: usize = 1 << 10;
+pub(crate) const MAX_LAYERS: usize = 1 << 10;
 /// No model has a longer context.
-const MOST_POSITIONS: usize = 1 << 26;
+const MAX_POSITIONS: usize = 1 << 26;
 
 pub(crate) fn within(name: &str, value: usize, most: usize) -> Result<(), String> {
     if (1..=most).contains(&value) {

@@ -8,9 +8,9 @@ use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, most_cached_rows};
 use crate::model::adapter_elements;
 use crate::model::layout::Layout;
-use crate::model::work::{Back, Both, Widths, Work};
+use crate::model::workspace::{BackwardWorkspace, PerDtype, Widths, Workspace};
 use crate::model::{PACK_TOKENS, kv_row_elements};
-use crate::train::kept::{Plan, default_budget};
+use crate::train::activations::{ActivationPlan, default_budget};
 
 /// The sizes of a run's batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Demand {
     pub update_prompts: usize,
 }
 
-/// Bytes in memory. Keys and values on the one hand and what is kept for a backward pass on the other take turns.
+/// Bytes in memory. Keys and values, and the activations saved for a backward pass, take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Footprint {
     /// Weights, and in bf16 their copy for products.
@@ -38,14 +38,14 @@ pub struct Footprint {
     pub work: u64,
     /// Keys and values of what is being generated.
     pub cache: u64,
-    /// Activations that training keeps from the forward to the backward pass, and what the latter works in.
-    pub kept: u64,
+    /// Activations that training saves from the forward to the backward pass, and the workspace of the latter.
+    pub activations: u64,
 }
 
 impl Footprint {
-    /// The most that is there at once.
+    /// The peak.
     pub fn peak(&self) -> u64 {
-        self.weights + self.optimiser + self.work + self.cache.max(self.kept)
+        self.weights + self.optimiser + self.work + self.cache.max(self.activations)
     }
 
     /// Training a model, or sampling from it alone, as the demand says.
@@ -69,17 +69,17 @@ impl Footprint {
         let step = CHUNK.min(demand.drawn_prompts * demand.prompt_tokens)
             + running.min(demand.drawn_prompts * demand.samples);
         let memory = options.device.memory().or_else(crate::memory::total);
-        let width = Both::from(element);
-        let work = Work::len(widths, step.max(pack), pack);
-        let kept = match demand.update_prompts {
+        let width = PerDtype::from(element);
+        let work = Workspace::len(widths, step.max(pack), pack);
+        let activations = match demand.update_prompts {
             0 => 0,
             _ => {
                 let budget = options
                     .activation_bytes
                     .unwrap_or_else(|| default_budget(memory, weights + optimiser));
                 let layers = config.num_hidden_layers;
-                let plan = Plan::new(widths, layers, &packs, budget, width);
-                (plan.len + Back::len(widths, pack)).bytes(width)
+                let plan = ActivationPlan::new(widths, layers, &packs, budget, width);
+                (plan.len + BackwardWorkspace::len(widths, pack)).bytes(width)
             }
         };
         let row_bytes = element.cache as u64 * kv_row_elements(config);
@@ -88,7 +88,7 @@ impl Footprint {
             optimiser,
             work: work.bytes(width),
             cache: cached_rows(memory, row_bytes, options, demand, running) * row_bytes,
-            kept,
+            activations,
         }
     }
 }
@@ -157,7 +157,8 @@ mod tests {
         assert!(near(plain.optimiser, 12 * parameters));
         // 8 prompts of 7 blocks and 32 samples of 4, of 16 rows of 24 layers of 2 × 128 numbers.
         assert_eq!(plain.cache, (8 * 7 + 32 * 4) * 16 * 24 * 2 * 128 * 4);
-        let peak = plain.weights + plain.optimiser + plain.work + plain.kept.max(plain.cache);
+        let peak =
+            plain.weights + plain.optimiser + plain.work + plain.activations.max(plain.cache);
         assert_eq!(plain.peak(), peak);
     }
 
@@ -172,7 +173,7 @@ mod tests {
         let half = with(|options| options.dtype = Dtype::Bf16);
         assert_eq!(2 * half.weights, 3 * plain.weights);
         let lean = with(|options| options.activation_bytes = Some(0));
-        assert!(lean.kept < plain.kept / 2);
+        assert!(lean.activations < plain.activations / 2);
         assert_eq!(lean.weights, plain.weights);
         let small = with(|options| options.kv_tokens = Some(1000));
         assert_eq!(small.cache, 1000 * 24 * 2 * 128 * 4);
@@ -190,7 +191,7 @@ mod tests {
             ..DEMAND
         };
         let sampling = of(&EngineOptions::default(), &sampling);
-        assert_eq!((sampling.optimiser, sampling.kept), (0, 0));
+        assert_eq!((sampling.optimiser, sampling.activations), (0, 0));
         assert_eq!(sampling.cache, plain.cache);
     }
 }

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The lowest temperature that is not 0. Far below it, its inverse is no f32; at it, hardly anything but the likeliest token is drawn.
-pub const LEAST_TEMPERATURE: f32 = 1e-6;
+pub const MIN_TEMPERATURE: f32 = 1e-6;
 
 /// How the next token is drawn.
 ///
@@ -16,7 +16,7 @@ pub const LEAST_TEMPERATURE: f32 = 1e-6;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampling {
-    /// 0 takes the likeliest token, the lowest id among equals; its log-probability is then that at temperature 1. Else at least [`LEAST_TEMPERATURE`].
+    /// 0 takes the likeliest token, the lowest id among equals; its log-probability is then that at temperature 1. Else at least [`MIN_TEMPERATURE`].
     pub temperature: f32,
     /// Keep the likeliest `top_k` tokens; 0 keeps all.
     pub top_k: usize,
@@ -62,7 +62,7 @@ impl Sampling {
         let greedy = temperature == 0.0;
         if !greedy && !divides(temperature) {
             return Err(format!(
-                "the sampling temperature is {temperature}; it is 0 or a number from {LEAST_TEMPERATURE:e} upwards"
+                "the sampling temperature is {temperature}; it is 0 or a number from {MIN_TEMPERATURE:e} upwards"
             ));
         }
         if !(top_p > 0.0 && top_p <= 1.0) {
@@ -77,7 +77,7 @@ impl Sampling {
 
 /// Whether logits can be divided by a temperature.
 pub(crate) fn divides(temperature: f32) -> bool {
-    (LEAST_TEMPERATURE..=f32::MAX).contains(&temperature)
+    (MIN_TEMPERATURE..=f32::MAX).contains(&temperature)
 }
 
 /// How the token after a row of the batch is drawn. The same draw from the same logits gives the same token, whatever is drawn beside it.
@@ -352,7 +352,7 @@ mod tests {
             }
             .check()
         };
-        for good in [0.0, LEAST_TEMPERATURE, 1e-3, 1.0, 1e9] {
+        for good in [0.0, MIN_TEMPERATURE, 1e-3, 1.0, 1e9] {
             assert_eq!(checked(good), Ok(()));
         }
         for bad in [9e-7, 1e-45, -1e-6, -1.0, f32::INFINITY, f32::NAN] {

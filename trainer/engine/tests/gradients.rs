@@ -185,7 +185,7 @@ fn what_is_kept_for_the_backward_pass_changes_no_bit() {
         // Nothing, some of it, everything.
         for budget in [0, 300_000, u64::MAX] {
             let mut model = model(&c.config, &c.weights, 2);
-            model.set_kept_bytes(Some(budget));
+            model.set_saved_bytes(Some(budget));
             model.set_pack_tokens(pack_tokens);
             run(&mut model, &c.groups, &c.dlogp);
             let report = run(&mut model, &c.groups, &c.dlogp);

@@ -80,7 +80,7 @@ fn a_sketch_is_that_of_the_gradient_that_a_step_would_have() {
         for (pack_tokens, kept) in [(10_000, None), (60, None), (10_000, Some(0)), (60, Some(0))] {
             let mut model = model(&case.config, &case.weights, 2);
             model.set_pack_tokens(pack_tokens);
-            model.set_kept_bytes(kept);
+            model.set_saved_bytes(kept);
             let found = sketches(&mut model, &case.groups, sets.clone());
             for (number, (found, set)) in found.iter().zip(&sets).enumerate() {
                 let far = distance(found, &of_step(&case, set));

@@ -63,7 +63,7 @@ impl fmt::Display for MemoryBudget {
 #[error(
     "the run takes up to {} of {budget}: {} for weights, {} for gradient and moments, {} for keys and values, {} for kept activations and {} for one pass; \
      lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])",
-    gb(.estimate.peak()), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.cache), gb(.estimate.memory.kept), gb(.estimate.memory.work)
+    gb(.estimate.peak()), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.cache), gb(.estimate.memory.activations), gb(.estimate.memory.work)
 )]
 pub struct TooLarge {
     estimate: MemoryEstimate,

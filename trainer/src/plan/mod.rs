@@ -147,7 +147,7 @@ impl fmt::Display for Plan {
             gb(memory.weights + model.reference),
             model.parameters as f64 / 1e6,
             gb(memory.optimiser),
-            gb(memory.cache.max(memory.kept))
+            gb(memory.cache.max(memory.activations))
         )?;
         write!(
             f,

@@ -527,7 +527,7 @@ fn a_plan_counts_what_the_run_will_do() {
             optimiser: 1_200_000_000,
             work: 100_000_000,
             cache: 300_000_000,
-            kept: 700_000_000,
+            activations: 700_000_000,
         },
         reference: 0,
         checkpoint: 1_600_000_000,

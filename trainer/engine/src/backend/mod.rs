@@ -320,7 +320,7 @@ pub trait Backend: Send {
     /// `x = cap · tanh(x / cap)`.
     fn soft_cap(&mut self, x: Buf, cap: f32);
     /// For each target, its log-probability in `logp` and its row's entropy in `entropy`, both of softmax(logits / temperature). The temperature is at least
-    /// [`crate::sample::LEAST_TEMPERATURE`], here and in the backward pass.
+    /// [`crate::sample::MIN_TEMPERATURE`], here and in the backward pass.
     fn log_probs(
         &mut self,
         logp: Buf,

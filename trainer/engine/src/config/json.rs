@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Family, Llama3Rope, MOST_LAYERS, ModelConfig, RopeScaling, Sliding, padding, within};
+use super::{Family, Llama3Rope, MAX_LAYERS, ModelConfig, RopeScaling, Sliding, padding, within};
 
 /// `model_type` of Gemma 3's text part, alone or inside a model that also sees.
 const GEMMA3_TEXT: &str = "gemma3_text";
@@ -262,7 +262,7 @@ fn sliding(
     layers: usize,
     rope_theta: Option<f32>,
 ) -> Result<Option<Sliding>, String> {
-    within("num_hidden_layers", layers, MOST_LAYERS)?;
+    within("num_hidden_layers", layers, MAX_LAYERS)?;
     let uses = object.get("use_sliding_window").and_then(Value::as_bool);
     let slides = match family {
         Family::Llama => false,
@@ -406,15 +406,15 @@ fn number(value: Option<&Value>, name: &str) -> Result<Option<f32>, String> {
 }
 
 /// No model ends its texts with more tokens.
-const MOST_ENDS: usize = 1 << 10;
+const MAX_ENDS: usize = 1 << 10;
 
 /// Tokens that end a text, besides those known. Without any no text would end itself, so where there is nothing but negative ones, it takes a null to say so.
 fn end_ids(object: &Map<String, Value>, known: &[u32]) -> Result<Vec<u32>, String> {
     let name = "eos_token_id";
     let named = named_ids(object, name)?;
-    if named.len() > MOST_ENDS {
+    if named.len() > MAX_ENDS {
         return Err(format!(
-            "`{name}` lists {} tokens; it lists {MOST_ENDS} at most",
+            "`{name}` lists {} tokens; it lists {MAX_ENDS} at most",
             named.len()
         ));
     }

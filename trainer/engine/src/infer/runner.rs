@@ -1,7 +1,7 @@
 //! Runs requests on a model: plan → batch → forward pass and draws → tokens → completions.
 
 use super::blocks::{BLOCK, blocks_for};
-use super::scheduler::{Piece, Scheduler};
+use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::Sequence;
 use crate::api::{Completion, GenerateRequest};
 use crate::batch::{Batch, Span};
@@ -78,24 +78,24 @@ pub(crate) fn run(
     let blocks = reserve(model, &sequences, limits)?;
     let mut scheduler = Scheduler::new(sequences, blocks, limits.max_sequences, CHUNK);
     loop {
-        let pieces = scheduler.plan();
-        if pieces.is_empty() {
+        let chunks = scheduler.plan();
+        if chunks.is_empty() {
             return Ok(());
         }
-        let batch = batch(&scheduler.sequences, &pieces);
+        let batch = batch(&scheduler.sequences, &chunks);
         let mut rows = Vec::new();
         let mut draws = Vec::new();
         let mut drawn_for = Vec::new();
-        for (piece, span) in pieces.iter().zip(&batch.spans) {
-            for sample in scheduler.computed(piece) {
-                let sequence = &scheduler.sequences[piece.request];
+        for (chunk, span) in chunks.iter().zip(&batch.spans) {
+            for sample in scheduler.computed(chunk) {
+                let sequence = &scheduler.sequences[chunk.request];
                 rows.push(span.q_start + span.q_len - 1);
                 draws.push(Draw {
                     sampling: sequence.sampling,
                     seed: sequence.samples[sample].seed,
                     index: sequence.samples[sample].tokens.len() as u64,
                 });
-                drawn_for.push((piece.request, sample));
+                drawn_for.push((chunk.request, sample));
             }
         }
         let drawn = model.infer(&batch, &rows, &draws)?;
@@ -125,14 +125,14 @@ pub(crate) fn run(
     }
 }
 
-/// The pieces as one batch, a span each.
-pub(super) fn batch(sequences: &[Sequence], pieces: &[Piece]) -> Batch {
+/// The chunks as one batch, a span each.
+pub(super) fn batch(sequences: &[Sequence], chunks: &[ScheduledChunk]) -> Batch {
     let mut batch = Batch::default();
-    for piece in pieces {
-        let sequence = &sequences[piece.request];
-        let end = piece.from + piece.count;
+    for chunk in chunks {
+        let sequence = &sequences[chunk.request];
+        let end = chunk.from + chunk.count;
         let mut kv = Vec::new();
-        let (tokens, rows, before) = match piece.sample {
+        let (tokens, rows, before) = match chunk.sample {
             None => (&sequence.prompt[..], &sequence.rows, 0),
             Some(number) => {
                 sequence.rows.ranges(sequence.prompt.len(), &mut kv);
@@ -143,11 +143,11 @@ pub(super) fn batch(sequences: &[Sequence], pieces: &[Piece]) -> Batch {
         rows.ranges(end, &mut kv);
         batch.spans.push(Span {
             q_start: batch.tokens.len(),
-            q_len: piece.count,
+            q_len: chunk.count,
             kv,
         });
-        batch.tokens.extend_from_slice(&tokens[piece.from..end]);
-        for position in piece.from..end {
+        batch.tokens.extend_from_slice(&tokens[chunk.from..end]);
+        for position in chunk.from..end {
             batch.positions.push((before + position) as u32);
             batch.rows.push(rows.row(position));
         }

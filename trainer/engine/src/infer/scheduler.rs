@@ -1,15 +1,15 @@
 //! Which tokens to compute next.
 //!
 //! Requests, and samples within them, are served in order. Each step computes one token of every running sample, and besides a bounded number of tokens of
-//! prompts and of samples that were interrupted. A sample is let in while there are blocks for it; when they run out, the youngest one gives its blocks up
-//! and is computed again later, from the tokens it already has. So the oldest always goes on, and everything ends.
+//! prompts and of samples that were preempted. A sample is let in while there are blocks for it; when they run out, the youngest one gives its blocks up
+//! and is recomputed later, from the tokens it already has. So the oldest always goes on, and everything ends.
 
 use super::blocks::{Pool, blocks_for};
 use super::sequence::{Phase, Sequence};
 
 /// Tokens of a prompt (`sample` is `None`) or of a sample that are computed next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct ScheduledChunk {
     pub(crate) request: usize,
     pub(crate) sample: Option<usize>,
     /// First token, counted from the beginning of the prompt or of the sample.
@@ -52,16 +52,16 @@ impl Scheduler {
     }
 
     /// What to compute next; empty when every sample is done.
-    pub(crate) fn plan(&mut self) -> Vec<Piece> {
+    pub(crate) fn plan(&mut self) -> Vec<ScheduledChunk> {
         while self.first < self.sequences.len() && self.sequences[self.first].live == 0 {
             self.first += 1;
         }
         self.make_room();
         loop {
-            let pieces = self.pieces();
+            let chunks = self.chunks();
             // Nothing can be computed only where prompts without running samples sit on the blocks.
-            if !pieces.is_empty() || !self.evict_idle_prompt(self.first) {
-                return pieces;
+            if !chunks.is_empty() || !self.evict_idle_prompt(self.first) {
+                return chunks;
             }
         }
     }
@@ -72,7 +72,7 @@ impl Scheduler {
             for sample in 0..self.sequences[request].samples.len() {
                 while !self.grows(request, sample) {
                     if !self.interrupt_after(request, sample) {
-                        self.interrupt(request, sample);
+                        self.preempt(request, sample);
                         break;
                     }
                 }
@@ -92,7 +92,7 @@ impl Scheduler {
             let oldest = if other == request { sample + 1 } else { 0 };
             let samples = &self.sequences[other].samples[oldest..];
             if let Some(n) = samples.iter().rposition(|s| s.phase == Phase::Running) {
-                self.interrupt(other, oldest + n);
+                self.preempt(other, oldest + n);
                 return true;
             }
             if other != request && self.drop_prompt(other) {
@@ -102,7 +102,7 @@ impl Scheduler {
         false
     }
 
-    fn interrupt(&mut self, request: usize, sample: usize) {
+    fn preempt(&mut self, request: usize, sample: usize) {
         let sample = &mut self.sequences[request].samples[sample];
         sample.rows.release(&mut self.pool);
         sample.computed = 0;
@@ -127,8 +127,8 @@ impl Scheduler {
         true
     }
 
-    fn pieces(&mut self) -> Vec<Piece> {
-        let mut pieces = Vec::new();
+    fn chunks(&mut self) -> Vec<ScheduledChunk> {
+        let mut chunks = Vec::new();
         let mut chunk = self.chunk;
         let running = |s: &Sequence| s.running().count();
         let growing = |s: &Sequence| s.running().filter(|sample| s.grows(sample)).count();
@@ -151,7 +151,7 @@ impl Scheduler {
                 }
                 if !sequence.rows.is_empty() && chunk > 0 {
                     let count = chunk.min(sequence.prompt.len() - sequence.computed);
-                    pieces.push(Piece {
+                    chunks.push(ScheduledChunk {
                         request,
                         sample: None,
                         from: sequence.computed,
@@ -164,7 +164,7 @@ impl Scheduler {
             let last = blocks_for(sequence.most.saturating_sub(1));
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
                 if sample.phase == Phase::Waiting {
-                    // A block is left for each that may still ask for one, so that what is let in is not interrupted at the next step.
+                    // A block is left for each that may still ask for one, so that what is let in is not preempted at the next step.
                     let need = blocks_for(sample.tokens.len());
                     let room = sequences == 0 || need + growing <= self.pool.free();
                     open = open
@@ -182,7 +182,7 @@ impl Scheduler {
                     let pending = sample.tokens.len() - sample.computed;
                     let count = pending.min(chunk + 1);
                     chunk -= count - 1;
-                    pieces.push(Piece {
+                    chunks.push(ScheduledChunk {
                         request,
                         sample: Some(number),
                         from: sample.computed,
@@ -191,15 +191,15 @@ impl Scheduler {
                 }
             }
         }
-        pieces
+        chunks
     }
 
-    /// Notes that a piece has been computed; returns the samples for which a token can now be drawn from the piece's last token.
-    pub(crate) fn computed(&mut self, piece: &Piece) -> Vec<usize> {
-        let sequence = &mut self.sequences[piece.request];
-        match piece.sample {
+    /// Notes that a chunk has been computed; returns the samples for which a token can now be drawn from the chunk's last token.
+    pub(crate) fn computed(&mut self, chunk: &ScheduledChunk) -> Vec<usize> {
+        let sequence = &mut self.sequences[chunk.request];
+        match chunk.sample {
             None => {
-                sequence.computed += piece.count;
+                sequence.computed += chunk.count;
                 if !sequence.prompt_ready() {
                     return Vec::new();
                 }
@@ -210,7 +210,7 @@ impl Scheduler {
             }
             Some(number) => {
                 let sample = &mut sequence.samples[number];
-                sample.computed += piece.count;
+                sample.computed += chunk.count;
                 let complete = sample.computed == sample.tokens.len();
                 complete.then_some(number).into_iter().collect()
             }
@@ -219,7 +219,7 @@ impl Scheduler {
 
     /// Gives a finished sample's blocks back, and those of its prompt with the last of its samples.
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
-        self.interrupt(request, sample);
+        self.preempt(request, sample);
         let sequence = &mut self.sequences[request];
         sequence.samples[sample].phase = Phase::Done;
         sequence.live -= 1;

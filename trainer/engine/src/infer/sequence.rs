@@ -11,7 +11,7 @@ use crate::text::{StopStrings, Tokenizer};
 /// Where a sample stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Has no rows: not begun, or preempted. Its tokens, if any, are computed again when it goes on.
+    /// Has no rows: not begun, or preempted. Its tokens, if any, are recomputed when it goes on.
     Waiting,
     /// Has rows for the tokens that it has computed.
     Running,

@@ -21,7 +21,7 @@ fn token(seed: u64, index: usize) -> u32 {
     (blake3::hash(&[seed.to_le_bytes(), index.to_le_bytes()].concat()).as_bytes()[0]).into()
 }
 
-/// Runs requests of `(prompt tokens, most tokens of each sample)`; returns the number of steps.
+/// Runs requests of `(prompt tokens, max tokens of each sample)`; returns the number of steps.
 fn run(
     requests: &[(usize, Vec<usize>)],
     spare_blocks: usize,
@@ -55,8 +55,8 @@ fn run(
     let mut store: BTreeMap<usize, Label> = BTreeMap::new();
     let mut steps = 0;
     loop {
-        let pieces = scheduler.plan();
-        if pieces.is_empty() {
+        let chunks = scheduler.plan();
+        if chunks.is_empty() {
             break;
         }
         steps += 1;
@@ -64,48 +64,48 @@ fn run(
         let running = scheduler.sequences.iter().flat_map(|s| &s.samples);
         let running = running.filter(|s| s.phase == Phase::Running).count();
         prop_assert!(running <= max_sequences);
-        prop_assert!(pieces.iter().map(|p| p.count).sum::<usize>() <= chunk + running);
+        prop_assert!(chunks.iter().map(|p| p.count).sum::<usize>() <= chunk + running);
 
-        let planned = batch(&scheduler.sequences, &pieces);
+        let planned = batch(&scheduler.sequences, &chunks);
         prop_assert_eq!(planned.check(blocks * BLOCK), Ok(()));
-        for (piece, span) in pieces.iter().zip(&planned.spans) {
-            for i in 0..piece.count {
+        for (chunk, span) in chunks.iter().zip(&planned.spans) {
+            for i in 0..chunk.count {
                 let row = planned.rows[span.q_start + i];
-                store.insert(row, (piece.request, piece.sample, piece.from + i));
+                store.insert(row, (chunk.request, chunk.sample, chunk.from + i));
             }
         }
         // Every span sees its prompt's rows and then its own, all of them as they were computed.
-        for (piece, span) in pieces.iter().zip(&planned.spans) {
+        for (chunk, span) in chunks.iter().zip(&planned.spans) {
             let seen: Vec<Option<Label>> = span
                 .kv
                 .iter()
                 .flat_map(|&(first, n)| first..first + n)
                 .map(|row| store.get(&row).copied())
                 .collect();
-            let end = piece.from + piece.count;
+            let end = chunk.from + chunk.count;
             let own =
-                |n: usize, of: Option<usize>| (0..n).map(move |p| Some((piece.request, of, p)));
-            let expected: Vec<Option<Label>> = match piece.sample {
+                |n: usize, of: Option<usize>| (0..n).map(move |p| Some((chunk.request, of, p)));
+            let expected: Vec<Option<Label>> = match chunk.sample {
                 None => own(end, None).collect(),
-                Some(_) => own(requests[piece.request].0, None)
-                    .chain(own(end, piece.sample))
+                Some(_) => own(requests[chunk.request].0, None)
+                    .chain(own(end, chunk.sample))
                     .collect(),
             };
             prop_assert_eq!(seen, expected);
         }
-        for piece in &pieces {
-            for sample in scheduler.computed(piece) {
-                let sequence = &mut scheduler.sequences[piece.request];
+        for chunk in &chunks {
+            for sample in scheduler.computed(chunk) {
+                let sequence = &mut scheduler.sequences[chunk.request];
                 let index = sequence.samples[sample].tokens.len();
                 let drawn = Sampled {
-                    token: token(seed(piece.request, sample), index),
+                    token: token(seed(chunk.request, sample), index),
                     logp: -1.0,
                 };
                 let ended = sequence.push(sample, drawn, &tokenizer).unwrap();
-                let wanted = requests[piece.request].1[sample];
+                let wanted = requests[chunk.request].1[sample];
                 prop_assert_eq!(ended == Some(Finish::Length), index + 1 == sequence.most);
                 if index + 1 == wanted {
-                    scheduler.finish(piece.request, sample);
+                    scheduler.finish(chunk.request, sample);
                 }
             }
         }

@@ -167,7 +167,7 @@ fn linear_rope(metadata: &Metadata<'_>) -> Result<Option<RopeScaling>, String> {
 }
 
 fn gemma3_sliding(metadata: &Metadata<'_>, layers: usize) -> Result<Sliding, String> {
-    within("num_hidden_layers", layers, crate::config::MOST_LAYERS)?;
+    within("num_hidden_layers", layers, crate::config::MAX_LAYERS)?;
     let pattern = match metadata.get("attention.sliding_window_pattern") {
         None => GEMMA3_PATTERN,
         Some(&Value::Int(n)) if n > 0 => usize::try_from(n).unwrap_or(usize::MAX),

@@ -7,7 +7,7 @@ use crate::backend::{Backend, Buf, Linear, Purpose};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::model::layout::{Place, Places, Projection};
-use crate::model::work::Widths;
+use crate::model::workspace::Widths;
 use crate::sample::uniform;
 
 /// Settings of the adapters.

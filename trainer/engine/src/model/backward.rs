@@ -3,40 +3,40 @@
 use crate::backend::Buf;
 use crate::model::decoder::Decoder;
 use crate::model::layout::{Place, Projection};
-use crate::model::work::{Back, Inside, Work};
+use crate::model::workspace::{BackwardWorkspace, BlockActivations, Workspace};
 
 impl Decoder {
     /// Gradients of one block over the current batch, keys being its own.
     ///
-    /// `back.dx` holds the gradient of the block's output and gets that of its input; weights' gradients are added to `gradient`. `inside` is the forward's and is
+    /// `back.dx` holds the gradient of the block's output and gets that of its input; weights' gradients are added to `gradient`. `acts` is the forward's and is
     /// used up.
     pub(crate) fn block_backward(
         &mut self,
         layer: usize,
         tokens: usize,
         input: Buf,
-        inside: &Inside,
-        work: &Work,
-        back: &Back,
+        acts: &BlockActivations,
+        work: &Workspace,
+        back: &BackwardWorkspace,
         gradient: Gradient,
     ) {
-        self.feed_forward_backward(layer, tokens, inside, work, back, gradient);
-        self.attention_block_backward(layer, tokens, input, inside, work, back, gradient);
+        self.feed_forward_backward(layer, tokens, acts, work, back, gradient);
+        self.attention_block_backward(layer, tokens, input, acts, work, back, gradient);
     }
 
     fn feed_forward_backward(
         &mut self,
         layer: usize,
         tokens: usize,
-        inside: &Inside,
-        work: &Work,
-        back: &Back,
+        acts: &BlockActivations,
+        work: &Workspace,
+        back: &BackwardWorkspace,
         gradient: Gradient,
     ) {
         let block = self.layout.blocks[layer];
         let inner = self.widths.inner;
-        let dy = self.branch_backward(block.mlp_post_norm, tokens, inside.fed, back, gradient);
-        self.gate(inside, tokens, work);
+        let dy = self.branch_backward(block.mlp_post_norm, tokens, acts.ffn_out, back, gradient);
+        self.gate(acts, tokens, work);
         let (down, gate_up) = ((layer, Projection::Down), (layer, Projection::GateUp));
         self.project_backward(
             back.dgated,
@@ -50,9 +50,9 @@ impl Decoder {
         );
         let activation = self.activation();
         self.backend
-            .gate_backward(inside.gate_up, back.dgated, tokens, inner, activation);
-        self.norm_stream(work.normed, inside.middle, block.mlp_norm, tokens);
-        let dy = inside.gate_up;
+            .gate_backward(acts.gate_up, back.dgated, tokens, inner, activation);
+        self.norm_stream(work.normed, acts.middle, block.mlp_norm, tokens);
+        let dy = acts.gate_up;
         self.project_backward(
             back.dnormed,
             dy,
@@ -63,7 +63,7 @@ impl Decoder {
             back,
             gradient,
         );
-        let (x, norm) = (inside.middle, block.mlp_norm);
+        let (x, norm) = (acts.middle, block.mlp_norm);
         self.norm_backward(back.dx, back.dnormed, x, norm, tokens, back, gradient);
     }
 
@@ -72,9 +72,9 @@ impl Decoder {
         layer: usize,
         tokens: usize,
         input: Buf,
-        inside: &Inside,
-        work: &Work,
-        back: &Back,
+        acts: &BlockActivations,
+        work: &Workspace,
+        back: &BackwardWorkspace,
         gradient: Gradient,
     ) {
         let w = self.widths;
@@ -82,12 +82,12 @@ impl Decoder {
         let weights = self.weights;
         let (out, qkv) = ((layer, Projection::Out), (layer, Projection::Qkv));
         let norm = block.attention_post_norm;
-        let dy = self.branch_backward(norm, tokens, inside.attended, back, gradient);
-        let x = inside.attention;
+        let dy = self.branch_backward(norm, tokens, acts.attended, back, gradient);
+        let x = acts.attention;
         self.project_backward(back.dattention, dy, x, out, tokens, work, back, gradient);
-        let (k, v) = (self.keys(inside.rotated), self.values(inside.qkv));
+        let (k, v) = (self.keys(acts.rotated), self.values(acts.qkv));
         let (dk, dv) = (self.keys(back.drotated), self.values(back.dqkv));
-        let attention = self.attention(layer, inside.rotated, k, v);
+        let attention = self.attention(layer, acts.rotated, k, v);
         let turns = self.turns(layer, work);
         let b = &mut self.backend;
         b.zero(back.dqkv.at(0, tokens * w.qkv()));
@@ -96,11 +96,11 @@ impl Decoder {
         }
         let dq = back.drotated;
         let dy = back.dattention.rows(0, w.q());
-        let y = inside.attention.rows(0, w.q());
-        b.attention_backward(dq, dk, dv, dy, y, inside.lse, &attention);
+        let y = acts.attention.rows(0, w.q());
+        b.attention_backward(dq, dk, dv, dy, y, acts.lse, &attention);
         b.rope(dq, turns, w.heads + w.kv_heads, w.head_dim, true);
         if let Some([q_norm, k_norm]) = block.qk_norm {
-            let (x, dx) = (inside.qkv.rows(0, w.qkv()), back.dqkv.rows(0, w.qkv()));
+            let (x, dx) = (acts.qkv.rows(0, w.qkv()), back.dqkv.rows(0, w.qkv()));
             let (keys, dkeys) = (self.keys(x), self.keys(dx));
             for (dx, dy, x, place, heads) in [
                 (dx, dq, x, q_norm, w.heads),
@@ -129,7 +129,7 @@ impl Decoder {
         norm: Option<Place>,
         tokens: usize,
         x: Buf,
-        back: &Back,
+        back: &BackwardWorkspace,
         gradient: Gradient,
     ) -> Buf {
         let Some(norm) = norm else {
@@ -149,7 +149,7 @@ impl Decoder {
         x: Buf,
         weight: Place,
         tokens: usize,
-        back: &Back,
+        back: &BackwardWorkspace,
         gradient: Gradient,
     ) {
         let [dx, dy, x] = [dx, dy, x].map(|x| self.stream(x));
@@ -167,8 +167,8 @@ impl Decoder {
         x: Buf,
         (layer, which): (usize, Projection),
         tokens: usize,
-        work: &Work,
-        back: &Back,
+        work: &Workspace,
+        back: &BackwardWorkspace,
         gradient: Gradient,
     ) {
         let size = self.widths.projection(which, tokens);
@@ -207,7 +207,7 @@ pub(crate) enum Gradient {
 
 impl Gradient {
     /// Where a norm's goes.
-    fn norm(self, weight: Place, back: &Back) -> Buf {
+    fn norm(self, weight: Place, back: &BackwardWorkspace) -> Buf {
         match self {
             Self::Weights(gradient) => weight.of(gradient),
             Self::Adapters(_) => back.unread.at(0, weight.len()),

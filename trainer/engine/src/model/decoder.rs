@@ -4,7 +4,7 @@ use crate::backend::{Attention, Backend, Buf, Linear, Norm, Rows};
 use crate::config::{Activation, Flags, ModelConfig};
 use crate::model::adapters::Adapters;
 use crate::model::layout::Layout;
-use crate::model::work::{Widths, Work};
+use crate::model::workspace::{Widths, Workspace};
 
 /// What every pass needs and none changes, beside the backend.
 pub(crate) struct Decoder {
@@ -102,7 +102,7 @@ impl Decoder {
     }
 
     /// Cosines and sines that turn a layer's heads.
-    pub(crate) fn turns(&self, layer: usize, work: &Work) -> Buf {
+    pub(crate) fn turns(&self, layer: usize, work: &Workspace) -> Buf {
         let own = self.constants.slides[layer] && self.frequencies[1].is_some();
         work.rope[usize::from(own)]
     }

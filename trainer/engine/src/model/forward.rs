@@ -5,7 +5,7 @@ use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::model::decoder::Decoder;
 use crate::model::layout::{Place, Projection};
-use crate::model::work::{Inside, Work};
+use crate::model::workspace::{BlockActivations, Workspace};
 
 /// Where a block's keys and values are read from.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ impl Decoder {
     }
 
     /// The rotations of the current batch's positions.
-    pub(crate) fn rotations(&mut self, work: &Work) {
+    pub(crate) fn rotations(&mut self, work: &Workspace) {
         for (table, frequencies) in work.rope.into_iter().zip(self.frequencies) {
             if let Some(frequencies) = frequencies {
                 self.backend.rope_table(table, frequencies);
@@ -52,24 +52,24 @@ impl Decoder {
             .embed(x.at(0, tokens * width), table, width, scale);
     }
 
-    /// One block over the current batch: residual stream `input` → `output`, which may be the same buffer as `inside.middle` and as each other.
+    /// One block over the current batch: residual stream `input` → `output`, which may be the same buffer as `acts.middle` and as each other.
     pub(crate) fn block(
         &mut self,
         layer: usize,
         tokens: usize,
         input: Buf,
         output: Buf,
-        inside: &Inside,
+        acts: &BlockActivations,
         keys: Keys,
-        work: &Work,
+        work: &Workspace,
     ) {
-        self.block_inside(layer, tokens, input, inside, keys, work);
+        self.block_inside(layer, tokens, input, acts, keys, work);
         match self.layout.blocks[layer].mlp_post_norm {
-            Some(norm) => self.add_norm(output, inside.middle, inside.fed, norm, tokens),
+            Some(norm) => self.add_norm(output, acts.middle, acts.ffn_out, norm, tokens),
             None => {
-                self.gate(inside, tokens, work);
+                self.gate(acts, tokens, work);
                 let down = (layer, Projection::Down);
-                self.add_projected(output, inside.middle, work.gated, down, tokens, work);
+                self.add_projected(output, acts.middle, work.gated, down, tokens, work);
             }
         }
     }
@@ -80,29 +80,29 @@ impl Decoder {
         layer: usize,
         tokens: usize,
         input: Buf,
-        inside: &Inside,
+        acts: &BlockActivations,
         keys: Keys,
-        work: &Work,
+        work: &Workspace,
     ) {
         let w = self.widths;
         let block = self.layout.blocks[layer];
         let weights = self.weights;
         self.norm_stream(work.normed, input, block.attention_norm, tokens);
         let qkv = (layer, Projection::Qkv);
-        self.project(inside.qkv, work.normed, qkv, tokens, work, false);
+        self.project(acts.qkv, work.normed, qkv, tokens, work, false);
         if let Some(bias) = block.qkv_bias {
             let bias = bias.of(weights);
-            self.backend.add_bias(inside.qkv, bias, tokens);
+            self.backend.add_bias(acts.qkv, bias, tokens);
         }
         if let Some([q_norm, k_norm]) = block.qk_norm {
-            let projected = inside.qkv.rows(0, w.qkv());
-            let (projected_keys, rotated_keys) = (self.keys(projected), self.keys(inside.rotated));
+            let projected = acts.qkv.rows(0, w.qkv());
+            let (projected_keys, rotated_keys) = (self.keys(projected), self.keys(acts.rotated));
             let (of_q, of_k) = (
                 self.head_norm(tokens, w.heads),
                 self.head_norm(tokens, w.kv_heads),
             );
             let b = &mut self.backend;
-            b.rms_norm(inside.rotated, projected, q_norm.of(weights), of_q, false);
+            b.rms_norm(acts.rotated, projected, q_norm.of(weights), of_q, false);
             b.rms_norm(
                 rotated_keys,
                 projected_keys,
@@ -114,34 +114,34 @@ impl Decoder {
         let turns = self.turns(layer, work);
         let heads = w.heads + w.kv_heads;
         self.backend
-            .rope(inside.rotated, turns, heads, w.head_dim, false);
-        let (mut k, mut v) = (self.keys(inside.rotated), self.values(inside.qkv));
+            .rope(acts.rotated, turns, heads, w.head_dim, false);
+        let (mut k, mut v) = (self.keys(acts.rotated), self.values(acts.qkv));
         if let Keys::Store(store) = keys {
             let stored = [0, w.kv()].map(|column| store.rows(column, 2 * w.kv()));
             self.backend.store(stored[0], k, w.kv());
             self.backend.store(stored[1], v, w.kv());
             [k, v] = stored;
         }
-        let attention = self.attention(layer, inside.rotated, k, v);
-        let y = inside.attention.rows(0, w.q());
-        self.backend.attention(y, inside.lse, &attention);
+        let attention = self.attention(layer, acts.rotated, k, v);
+        let y = acts.attention.rows(0, w.q());
+        self.backend.attention(y, acts.lse, &attention);
         let out = (layer, Projection::Out);
         match block.attention_post_norm {
             Some(norm) => {
-                self.project(inside.attended, inside.attention, out, tokens, work, false);
-                self.add_norm(inside.middle, input, inside.attended, norm, tokens);
+                self.project(acts.attended, acts.attention, out, tokens, work, false);
+                self.add_norm(acts.middle, input, acts.attended, norm, tokens);
             }
             None => {
-                self.add_projected(inside.middle, input, inside.attention, out, tokens, work);
+                self.add_projected(acts.middle, input, acts.attention, out, tokens, work);
             }
         }
-        self.norm_stream(work.normed, inside.middle, block.mlp_norm, tokens);
+        self.norm_stream(work.normed, acts.middle, block.mlp_norm, tokens);
         let gate_up = (layer, Projection::GateUp);
-        self.project(inside.gate_up, work.normed, gate_up, tokens, work, false);
+        self.project(acts.gate_up, work.normed, gate_up, tokens, work, false);
         if block.mlp_post_norm.is_some() {
-            self.gate(inside, tokens, work);
+            self.gate(acts, tokens, work);
             let down = (layer, Projection::Down);
-            self.project(inside.fed, work.gated, down, tokens, work, false);
+            self.project(acts.ffn_out, work.gated, down, tokens, work, false);
         }
     }
 
@@ -152,7 +152,7 @@ impl Decoder {
         x: Buf,
         (layer, which): (usize, Projection),
         tokens: usize,
-        work: &Work,
+        work: &Workspace,
         accumulate: bool,
     ) {
         let size = self.widths.projection(which, tokens);
@@ -170,10 +170,10 @@ impl Decoder {
     }
 
     /// The gated activations into `work.gated`.
-    pub(crate) fn gate(&mut self, inside: &Inside, tokens: usize, work: &Work) {
+    pub(crate) fn gate(&mut self, acts: &BlockActivations, tokens: usize, work: &Workspace) {
         let (inner, activation) = (self.widths.inner, self.activation());
         self.backend
-            .gate(work.gated, inside.gate_up, tokens, inner, activation);
+            .gate(work.gated, acts.gate_up, tokens, inner, activation);
     }
 
     /// `y` = norm of the residual stream `x`.
@@ -202,7 +202,7 @@ impl Decoder {
         x: Buf,
         which: (usize, Projection),
         tokens: usize,
-        work: &Work,
+        work: &Workspace,
     ) {
         let len = tokens * self.widths.hidden;
         if y != residual {

@@ -6,7 +6,7 @@ use crate::backend::{Buf, Target};
 use crate::error::EngineError;
 use crate::model::backward::Gradient;
 use crate::model::decoder::Decoder;
-use crate::model::work::{Back, Work};
+use crate::model::workspace::{BackwardWorkspace, Workspace};
 
 /// Targets whose rows lie in a range, with rows numbered from its beginning. Targets are in order of their rows.
 fn targets_of(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Target>) {
@@ -29,7 +29,7 @@ impl Decoder {
     }
 
     /// Logits of some tokens (rows of `x`) into `work.logits`.
-    fn head(&mut self, work: &Work, x: Buf, rows: &[usize]) {
+    fn head(&mut self, work: &Workspace, x: Buf, rows: &[usize]) {
         let hidden = self.widths.hidden;
         let picked = work.picked.at(0, rows.len() * hidden);
         self.backend.gather(picked, x, rows, hidden);
@@ -37,7 +37,7 @@ impl Decoder {
     }
 
     /// Logits of the first tokens of `x` into `work.logits`.
-    fn head_of(&mut self, work: &Work, x: Buf, rows: usize) {
+    fn head_of(&mut self, work: &Workspace, x: Buf, rows: usize) {
         let head = self.layout.head.of(self.weights);
         let size = self.head_size(rows);
         let norm = self.layout.norm;
@@ -53,7 +53,7 @@ impl Decoder {
     /// Log-probability and entropy of each target, which are in order of their rows; a target's row is a number of an element of `rows`.
     pub(crate) fn log_probs(
         &mut self,
-        work: &Work,
+        work: &Workspace,
         x: Buf,
         rows: &[usize],
         targets: &[Target],
@@ -83,8 +83,8 @@ impl Decoder {
     /// Adds to `back.dx` and to the head's and the last norm's gradients what `dlogp` of each target gives. Arguments as in [`Decoder::log_probs`].
     pub(crate) fn log_probs_backward(
         &mut self,
-        work: &Work,
-        back: &Back,
+        work: &Workspace,
+        back: &BackwardWorkspace,
         x: Buf,
         rows: &[usize],
         targets: &[Target],
@@ -126,7 +126,13 @@ impl Decoder {
 
     /// Makes the current draws, each of the token after one of some tokens (rows of `x`; without them, of the first `count`). Rows beyond the draws are computed, and
     /// nobody reads them.
-    pub(crate) fn sample(&mut self, work: &Work, x: Buf, rows: Option<&[usize]>, count: usize) {
+    pub(crate) fn sample(
+        &mut self,
+        work: &Workspace,
+        x: Buf,
+        rows: Option<&[usize]>,
+        count: usize,
+    ) {
         let vocabulary = self.widths.vocabulary;
         for chunk in self.head_chunks(count) {
             match rows {
@@ -145,7 +151,7 @@ impl Decoder {
     /// Logits of some tokens (rows of `x`).
     pub(crate) fn logits(
         &mut self,
-        work: &Work,
+        work: &Workspace,
         x: Buf,
         rows: &[usize],
     ) -> Result<Vec<f32>, EngineError> {

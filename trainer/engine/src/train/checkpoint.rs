@@ -226,7 +226,7 @@ fn is_as_written(file: &Path) -> std::io::Result<bool> {
 struct Item {
     /// Its name in the file.
     stored: String,
-    /// The weight that it is, or is kept for.
+    /// The weight that it is, or belongs to.
     name: String,
     part: Part,
     shape: Vec<usize>,

@@ -1,8 +1,8 @@
 //! Training: groups → packs → one optimiser update, or sketches of gradients.
 
+pub(crate) mod activations;
 pub mod adamw;
 pub mod checkpoint;
-pub(crate) mod kept;
 pub mod pack;
 pub mod projection;
 pub mod sketch;

@@ -36,11 +36,11 @@ impl Sketch {
     pub fn add(self, buckets: &mut [f32], first: usize, values: &[f32]) {
         let (mut number, mut rest) = (first, values);
         while !rest.is_empty() {
-            let inside = number % BLOCK;
-            let (now, later) = rest.split_at(rest.len().min(BLOCK - inside));
+            let acts = number % BLOCK;
+            let (now, later) = rest.split_at(rest.len().min(BLOCK - acts));
             let (start, signs) = self.block((number / BLOCK) as u64);
-            let signs = signs >> inside;
-            let start = start + inside;
+            let signs = signs >> acts;
+            let start = start + acts;
             if let Some(buckets) = buckets.get_mut(start..start + now.len()) {
                 for (j, (bucket, value)) in buckets.iter_mut().zip(now).enumerate() {
                     *bucket += signed(*value, signs >> j);

@@ -10,7 +10,7 @@ use crate::train::step::{LEAN, MiniBatch, check_gradient, live, room, tokens};
 
 /// The sketch of the gradient of Σ dlogp · log π for each set of `dlogp` that `objectives` returns.
 ///
-/// A set with few completions that have a gradient is packed anew, as in a training step. Those come last, since they overwrite what the forward pass kept for
+/// A set with few completions that have a gradient is packed again, as in a training step. Those come last, since they overwrite what the forward pass saved for
 /// the others.
 pub fn sketch(
     model: &mut Model,
@@ -22,10 +22,10 @@ pub fn sketch(
     sketch.check()?;
     let mut whole = MiniBatch::new(model, groups, temperature)?;
     let plan = whole.plan_of(model, 0..whole.packs.len());
-    let buffer = model.kept(plan.len)?;
+    let buffer = model.saved_buffer(plan.len)?;
     for number in 0..whole.packs.len() {
-        let kept = plan.kept(buffer, number);
-        whole.forward(model, number, kept.as_ref())?;
+        let saved = plan.saved(buffer, number);
+        whole.forward(model, number, saved.as_ref())?;
     }
     let stats = std::mem::take(&mut whole.stats);
     let sets = objectives(&stats).map_err(EngineError::Numeric)?;
@@ -34,7 +34,7 @@ pub fn sketch(
     }
     let mut sketches = vec![Vec::new(); sets.len()];
     let mut lean = Vec::new();
-    // A backward pass uses up what was kept of a block's inside, but not its input.
+    // A backward pass overwrites a block's saved activations, but not its input.
     let mut fresh = vec![true; whole.packs.len()];
     for (number, dlogp) in sets.iter().enumerate() {
         let live = live(dlogp);
@@ -49,16 +49,16 @@ pub fn sketch(
             if dlogp.iter().all(|g| *g == 0.0) {
                 continue;
             }
-            let Some(mut kept) = plan.kept(buffer, place) else {
-                let kept = plan.again(buffer, place);
-                whole.blocks(model, place, Some(&kept))?;
-                whole.backward(model, place, &kept, &dlogp)?;
+            let Some(mut saved) = plan.saved(buffer, place) else {
+                let saved = plan.recomputed(buffer, place);
+                whole.blocks(model, place, Some(&saved))?;
+                whole.backward(model, place, &saved, &dlogp)?;
                 continue;
             };
             if !std::mem::take(fresh) {
-                kept.inside.fill(None);
+                saved.acts.fill(None);
             }
-            whole.backward(model, place, &kept, &dlogp)?;
+            whole.backward(model, place, &saved, &dlogp)?;
         }
         sketches[number] = read(model, sketch)?;
     }
@@ -72,7 +72,7 @@ pub fn sketch(
         };
         for place in 0..batch.packs.len() {
             let dlogp = batch.packs[place].gather(&sets[number]);
-            batch.anew(model, place, &dlogp)?;
+            batch.recompute(model, place, &dlogp)?;
         }
         sketches[number] = read(model, sketch)?;
     }

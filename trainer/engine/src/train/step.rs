@@ -1,10 +1,10 @@
 //! One optimiser update over a mini-batch: forward over all packs, the objective once, backward, clip, AdamW.
 //!
-//! Of each pack the forward pass keeps as much as the budget allows ([`super::kept`]); the rest is computed again in the backward pass, block by block, with the same
-//! operations on the same numbers, so that the gradients are equal to the bit whatever was kept.
+//! Of each pack the forward pass saves as much as the budget allows ([`super::activations`]); the rest is recomputed in the backward pass, block by block, with the same
+//! operations on the same numbers, so that the gradients are equal to the bit whatever was saved.
 //!
 //! Completions whose `dL/dlogp` is 0 throughout (all of a group that was all right or all wrong, under a group baseline) add nothing to the gradient. Where they are
-//! many, the others are packed anew and only these go through the backward pass, after a forward pass of their own.
+//! many, the others are packed again and only these go through the backward pass, after a forward pass of their own.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -16,10 +16,10 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::Gradient;
 use crate::model::forward::Keys;
-use crate::model::work::{Inside, Work};
-use crate::sample::{self, LEAST_TEMPERATURE};
+use crate::model::workspace::{BlockActivations, Workspace};
+use crate::sample::{self, MIN_TEMPERATURE};
+use crate::train::activations::{ActivationPlan, SavedActivations, default_budget};
 use crate::train::adamw;
-use crate::train::kept::{Kept, Plan, default_budget};
 use crate::train::pack::{Pack, pack};
 
 /// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. `None` if the objective skips the update. Weights and moments stay as they
@@ -35,10 +35,10 @@ pub fn step(
     let began = Instant::now();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     let plan = mini_batch.plan_of(model, 0..mini_batch.packs.len());
-    let buffer = model.kept(plan.len)?;
+    let buffer = model.saved_buffer(plan.len)?;
     for number in 0..mini_batch.packs.len() {
-        let kept = plan.kept(buffer, number);
-        mini_batch.forward(model, number, kept.as_ref())?;
+        let saved = plan.saved(buffer, number);
+        mini_batch.forward(model, number, saved.as_ref())?;
     }
     let stats = std::mem::take(&mut mini_batch.stats);
     let forward = began.elapsed();
@@ -65,17 +65,17 @@ pub fn step(
             continue;
         }
         if repacked {
-            mini_batch.anew(model, number, &dlogp)?;
+            mini_batch.recompute(model, number, &dlogp)?;
             continue;
         }
-        let (kept, complete) = match plan.kept(buffer, number) {
-            Some(kept) => (kept, true),
-            None => (plan.again(buffer, number), false),
+        let (saved, complete) = match plan.saved(buffer, number) {
+            Some(saved) => (saved, true),
+            None => (plan.recomputed(buffer, number), false),
         };
         if !complete {
-            mini_batch.blocks(model, number, Some(&kept))?;
+            mini_batch.blocks(model, number, Some(&saved))?;
         }
-        mini_batch.backward(model, number, &kept, &dlogp)?;
+        mini_batch.backward(model, number, &saved, &dlogp)?;
     }
     let norm = model
         .decoder
@@ -95,7 +95,7 @@ pub fn step(
     let (weights, o) = (model.trained(), optimiser);
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, o.gradient, o.m, o.v, &numbers);
-    // Waits for a device that works behind the calls, so that what goes wrong in the update is told as its failure, and its time is its own.
+    // Waits for an asynchronous device, so that a failure of the update is reported as its own, and so is its time.
     backend.synchronise()?;
     model.updates += 1;
     Ok(Some(StepReport {
@@ -121,7 +121,7 @@ pub fn score(
     Ok(mini_batch.stats)
 }
 
-/// Share of a mini-batch's tokens up to which packing those with a gradient anew is the quicker way: a forward pass of them against a backward pass of the others.
+/// Share of a mini-batch's tokens up to which packing those with a gradient again is quicker: a forward pass of them against a backward pass of the others.
 pub(super) const LEAN: f64 = 0.6;
 
 /// Which completions have a gradient.
@@ -135,9 +135,9 @@ pub(super) fn tokens(packs: &[Pack]) -> usize {
 }
 
 /// Buffers for a forward pass of any of the packs.
-pub(super) fn room(model: &mut Model, packs: &[Pack]) -> Result<Work, EngineError> {
+pub(super) fn room(model: &mut Model, packs: &[Pack]) -> Result<Workspace, EngineError> {
     let most = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
-    model.work(most(|p| p.batch.tokens.len()), most(|p| p.targets.len()))
+    model.workspace(most(|p| p.batch.tokens.len()), most(|p| p.targets.len()))
 }
 
 /// Refuses a gradient of another shape than the log-probabilities', or with numbers that are not finite.
@@ -169,7 +169,7 @@ pub(super) struct MiniBatch {
     pub(super) packs: Vec<Pack>,
     pub(super) stats: Vec<TokenStats>,
     pub(super) temperature: f32,
-    pub(super) work: Work,
+    pub(super) work: Workspace,
 }
 
 impl MiniBatch {
@@ -180,7 +180,7 @@ impl MiniBatch {
     ) -> Result<Self, EngineError> {
         if !sample::divides(temperature) {
             return Err(EngineError::Request(format!(
-                "the temperature of training is {temperature}; it is a number from {LEAST_TEMPERATURE:e} upwards, as log-probabilities are those of the distribution sampled from"
+                "the temperature of training is {temperature}; it is a number from {MIN_TEMPERATURE:e} upwards, as log-probabilities are those of the distribution sampled from"
             )));
         }
         for (number, group) in groups.iter().enumerate() {
@@ -206,16 +206,16 @@ impl MiniBatch {
         })
     }
 
-    /// What can be kept of some packs at a time.
-    pub(super) fn plan_of(&self, model: &Model, packs: Range<usize>) -> Plan {
+    /// What can be saved of some packs at a time.
+    pub(super) fn plan_of(&self, model: &Model, packs: Range<usize>) -> ActivationPlan {
         let budget = model
-            .kept_bytes
+            .saved_bytes
             .unwrap_or_else(|| default_budget(model.memory(), model.training_bytes()));
         let packs = self.packs[packs].iter();
         let tokens: Vec<usize> = packs.map(|p| p.batch.tokens.len()).collect();
         let layers = model.config().num_hidden_layers;
         let width = model.decoder.backend.element_bytes().into();
-        Plan::new(model.decoder.widths, layers, &tokens, budget, width)
+        ActivationPlan::new(model.decoder.widths, layers, &tokens, budget, width)
     }
 
     /// Forward pass of a pack with its head; statistics go to `stats`.
@@ -223,10 +223,10 @@ impl MiniBatch {
         &mut self,
         model: &mut Model,
         number: usize,
-        kept: Option<&Kept>,
+        saved: Option<&SavedActivations>,
     ) -> Result<(), EngineError> {
         let _entered = tracing::info_span!("forward").entered();
-        let last = self.blocks(model, number, kept)?;
+        let last = self.blocks(model, number, saved)?;
         let pack = &self.packs[number];
         let (logp, entropy) = model.decoder.log_probs(
             &self.work,
@@ -249,12 +249,12 @@ impl MiniBatch {
         Ok(())
     }
 
-    /// Forward pass of a pack through all blocks, keeping what `kept` has room for; returns where the residual stream ends.
+    /// Forward pass of a pack through all blocks, saving what `saved` has room for; returns where the residual stream ends.
     pub(super) fn blocks(
         &self,
         model: &mut Model,
         number: usize,
-        kept: Option<&Kept>,
+        saved: Option<&SavedActivations>,
     ) -> Result<Buf, EngineError> {
         let batch = &self.packs[number].batch;
         let tokens = batch.tokens.len();
@@ -262,36 +262,36 @@ impl MiniBatch {
         let decoder = &mut model.decoder;
         decoder.begin(batch, tokens, tokens)?;
         decoder.rotations(work);
-        let stream = |layer: usize| kept.map_or(work.x, |kept| kept.inputs[layer]);
+        let stream = |layer: usize| saved.map_or(work.x, |saved| saved.inputs[layer]);
         decoder.embed(stream(0), tokens);
         let layers = decoder.layout.blocks.len();
         for layer in 0..layers {
             let (input, output) = (stream(layer), stream(layer + 1));
-            let inside = match kept {
-                Some(kept) => kept.inside[layer].unwrap_or(work.inside),
-                None => Inside {
+            let acts = match saved {
+                Some(saved) => saved.acts[layer].unwrap_or(work.acts),
+                None => BlockActivations {
                     middle: work.x,
-                    ..work.inside
+                    ..work.acts
                 },
             };
-            decoder.block(layer, tokens, input, output, &inside, Keys::Own, work);
+            decoder.block(layer, tokens, input, output, &acts, Keys::Own, work);
         }
         Ok(stream(layers))
     }
 
-    /// Forward and backward pass of a pack of which nothing is kept: adds to the gradient. Overwrites what is kept of others.
-    pub(super) fn anew(
+    /// Forward and backward pass of a pack of which nothing is saved: adds to the gradient. Overwrites the saved activations of others.
+    pub(super) fn recompute(
         &self,
         model: &mut Model,
         number: usize,
         dlogp: &[f32],
     ) -> Result<(), EngineError> {
         let alone = self.plan_of(model, number..number + 1);
-        let buffer = model.kept(alone.len)?;
-        let place = alone.kept(buffer, 0);
-        let kept = place.unwrap_or_else(|| alone.again(buffer, 0));
-        self.blocks(model, number, Some(&kept))?;
-        self.backward(model, number, &kept, dlogp)
+        let buffer = model.saved_buffer(alone.len)?;
+        let place = alone.saved(buffer, 0);
+        let saved = place.unwrap_or_else(|| alone.recomputed(buffer, 0));
+        self.blocks(model, number, Some(&saved))?;
+        self.backward(model, number, &saved, dlogp)
     }
 
     /// Backward pass of a pack: adds to the gradient.
@@ -299,7 +299,7 @@ impl MiniBatch {
         &self,
         model: &mut Model,
         number: usize,
-        kept: &Kept,
+        saved: &SavedActivations,
         dlogp: &[f32],
     ) -> Result<(), EngineError> {
         let _entered = tracing::info_span!("backward").entered();
@@ -318,7 +318,7 @@ impl MiniBatch {
         decoder.log_probs_backward(
             work,
             &back,
-            kept.inputs[layers],
+            saved.inputs[layers],
             &pack.rows,
             &pack.targets,
             dlogp,
@@ -326,15 +326,15 @@ impl MiniBatch {
             gradient,
         );
         for layer in (0..layers).rev() {
-            let input = kept.inputs[layer];
-            let inside = match kept.inside[layer] {
-                Some(inside) => inside,
+            let input = saved.inputs[layer];
+            let acts = match saved.acts[layer] {
+                Some(acts) => acts,
                 None => {
-                    decoder.block_inside(layer, tokens, input, &work.inside, Keys::Own, work);
-                    work.inside
+                    decoder.block_inside(layer, tokens, input, &work.acts, Keys::Own, work);
+                    work.acts
                 }
             };
-            decoder.block_backward(layer, tokens, input, &inside, work, &back, gradient);
+            decoder.block_backward(layer, tokens, input, &acts, work, &back, gradient);
         }
         if let Gradient::Weights(gradient) = gradient {
             let dtable = decoder.layout.embedding.of(gradient);

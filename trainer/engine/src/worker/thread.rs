@@ -47,7 +47,7 @@ impl Stream {
     fn end(mut self, result: Result<(), EngineError>) {
         self.ended = true;
         if let Err(error) = result {
-            // Without a receiver nobody is left to be told.
+            // Without a receiver nobody waits for the answer.
             let _ = self.sender.send(Err(error));
         }
     }
@@ -83,7 +83,7 @@ impl Drop for Worker {
         // The last handle may have been an objective's, which the thread itself has run.
         let own = std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(|it| it.thread().id() != own) {
-            // A panic was told to whoever waited for a reply.
+            // A panic was reported to whoever waited for a reply.
             let _ = thread.join();
         }
     }
@@ -145,7 +145,7 @@ fn open<W: TensorSource>(
     if let Some(tokens) = options.pack_tokens {
         model.set_pack_tokens(tokens);
     }
-    model.set_kept_bytes(options.activation_bytes);
+    model.set_saved_bytes(options.activation_bytes);
     if let Some(lora) = options.lora {
         model.attach(lora)?;
     }

@@ -17,7 +17,7 @@ const HEAD_MOST: usize = 256;
 /// Most heads of queries that read one head of keys.
 const GROUP_MOST: usize = 16;
 /// Most parts that the keys of one query are cut into.
-const MOST_SPLITS: u32 = 32;
+const MAX_SPLITS: u32 = 32;
 
 /// Widths of heads that kernels were compiled for; a head is served by the next one.
 const WIDTHS: [usize; 3] = [64, 128, 256];
@@ -136,7 +136,7 @@ impl Cuda {
         let wanted = 4 * self.driver.multiprocessors();
         wanted
             .div_ceil((queries * kv_heads) as u32)
-            .clamp(1, MOST_SPLITS)
+            .clamp(1, MAX_SPLITS)
     }
 
     /// [`crate::backend::Backend::attention`].

@@ -19,7 +19,7 @@ pub type Version = (u32, u32);
 /// The least compute capability.
 const LEAST: Version = (compile::LEAST / 10, compile::LEAST % 10);
 /// The least version of CUDA whose driver and libraries are used.
-const LEAST_CUDA: u32 = 12;
+const MIN_CUDA: u32 = 12;
 
 /// A GPU that can be used, and what it is used with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,9 +170,9 @@ fn capable(name: &str, capability: Version) -> Result<(), String> {
 /// Whether a driver can load what the libraries make.
 fn agree(driver: Version, nvrtc: Version, cublaslt: Version, target: Target) -> Result<(), String> {
     for (library, version) in [("NVRTC", nvrtc), ("cuBLASLt", cublaslt)] {
-        if version.0 < LEAST_CUDA {
+        if version.0 < MIN_CUDA {
             return Err(format!(
-                "{library} {}.{} is too old: {LEAST_CUDA}.0 or later is needed; {}. Where the loader finds this one first, by its name without a number, \
+                "{library} {}.{} is too old: {MIN_CUDA}.0 or later is needed; {}. Where the loader finds this one first, by its name without a number, \
                  remove it, or let the first folder of LD_LIBRARY_PATH have a link of that name to the newer one",
                 version.0,
                 version.1,
@@ -194,7 +194,7 @@ fn agree(driver: Version, nvrtc: Version, cublaslt: Version, target: Target) -> 
         "the NVIDIA driver is too old: it is for CUDA {}.{}, and NVRTC is {}.{} and cuBLASLt {}.{}; install a driver for CUDA {}.{} or later{release}",
         driver.0, driver.1, nvrtc.0, nvrtc.1, cublaslt.0, cublaslt.1, needed.0, needed.1
     );
-    if driver.0 == LEAST_CUDA && !jit {
+    if driver.0 == MIN_CUDA && !jit {
         error += ", or the libraries for this one: `pip install nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12`";
     }
     Err(error)

@@ -13,7 +13,7 @@ const SPACE: &str = "▁";
 /// No piece is longer, in bytes; its parts are all looked at.
 const LONGEST: usize = 512;
 /// Most bytes of all pieces in all the ways in which they are made; those of Gemma's 262,144 are 4.6 MB.
-const MOST_MERGED: usize = 64 << 20;
+const MAX_MERGED: usize = 64 << 20;
 
 /// Of a file's tables.
 pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
@@ -105,9 +105,9 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
             })
             .collect();
         bytes += ways.len() * piece.len();
-        if bytes > MOST_MERGED {
+        if bytes > MAX_MERGED {
             return Err(format!(
-                "has tokens that make one another in so many ways that their list is longer than {MOST_MERGED} bytes; those of the largest known vocabularies are far below"
+                "has tokens that make one another in so many ways that their list is longer than {MAX_MERGED} bytes; those of the largest known vocabularies are far below"
             ));
         }
         ways.sort_by_key(|(left, right, _)| (*left, *right));

@@ -1,58 +1,58 @@
-//! Which activations a step keeps from the forward to the backward pass, within a budget; the others are computed again.
+//! Activation checkpointing: which activations a step saves from the forward to the backward pass, within a budget. The others are recomputed.
 
 use crate::backend::Buf;
-use crate::model::work::{Both, Inside, Widths};
+use crate::model::workspace::{BlockActivations, PerDtype, Widths};
 
 /// Parts begin on a cache line.
 const ALIGN: usize = 16;
-/// The most that is kept unless set otherwise.
+/// The largest budget unless set otherwise, in bytes.
 const MOST: u64 = 6 << 30;
 /// The budget where the system does not say what is free.
 const UNKNOWN: u64 = 1 << 30;
 
-/// What is kept of one pack.
+/// The saved activations of one pack.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct SavedActivations {
     /// Residual stream before each block and after the last one.
     pub(super) inputs: Vec<Buf>,
     /// For each block, what it computes on the way.
-    pub(super) inside: Vec<Option<Inside>>,
+    pub(super) acts: Vec<Option<BlockActivations>>,
 }
 
 /// Places in the buffers, found before they are allocated.
 #[derive(Debug, Clone, PartialEq)]
 struct Places {
     inputs: usize,
-    inside: Vec<Option<Both<usize>>>,
+    acts: Vec<Option<PerDtype<usize>>>,
 }
 
-/// What is kept of each pack, and where.
+/// What is saved of each pack, and where.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct ActivationPlan {
     /// Elements of the buffers.
-    pub(crate) len: Both<usize>,
+    pub(crate) len: PerDtype<usize>,
     packs: Vec<Option<Places>>,
     layers: usize,
     widths: Widths,
     tokens: Vec<usize>,
 }
 
-impl Plan {
-    /// Plans for packs of so many tokens; an element takes `width` bytes. Packs beyond the budget of bytes are forwarded again when their gradients are computed: one
+impl ActivationPlan {
+    /// Plans for packs of so many tokens; an element takes `width` bytes. Packs beyond the budget of bytes are recomputed when their gradients are: one
     /// after another, in one place, which is there whatever the budget.
     pub(crate) fn new(
         widths: Widths,
         layers: usize,
         tokens: &[usize],
         budget: u64,
-        width: Both<usize>,
+        width: PerDtype<usize>,
     ) -> Self {
-        let inputs = |tokens: usize| Both::sums((layers + 1) * stride(widths, tokens));
-        let fits = |len: Both<usize>| len.bytes(width) <= budget;
+        let inputs = |tokens: usize| PerDtype::sums((layers + 1) * stride(widths, tokens));
+        let fits = |len: PerDtype<usize>| len.bytes(width) <= budget;
         let largest = tokens.iter().copied().max();
-        let mut len = largest.map_or(Both::default(), inputs);
+        let mut len = largest.map_or(PerDtype::default(), inputs);
         let all = tokens.iter().map(|n| inputs(*n));
-        let all = all.fold(Both::default(), |a, b| a + b);
+        let all = all.fold(PerDtype::default(), |a, b| a + b);
         let mut packs: Vec<Option<Places>> = Vec::new();
         for (number, &n) in tokens.iter().enumerate() {
             // The first pack is in the place that is there anyway, if no other needs it.
@@ -67,14 +67,14 @@ impl Plan {
             };
             packs.push(place.map(|inputs| Places {
                 inputs,
-                inside: vec![None; layers],
+                acts: vec![None; layers],
             }));
         }
         for (places, &n) in packs.iter_mut().zip(tokens) {
-            let size = Inside::len(widths, n);
-            for inside in places.iter_mut().flat_map(|p| &mut p.inside) {
+            let size = BlockActivations::len(widths, n);
+            for acts in places.iter_mut().flat_map(|p| &mut p.acts) {
                 if fits(len + size) {
-                    *inside = Some(len);
+                    *acts = Some(len);
                     len = len + size;
                 }
             }
@@ -88,29 +88,29 @@ impl Plan {
         }
     }
 
-    /// The parts of `buf` that keep a pack's activations, `None` where it is to be forwarded again.
-    pub(super) fn kept(&self, buf: Both<Buf>, pack: usize) -> Option<Kept> {
+    /// The parts of `buf` that hold a pack's saved activations, `None` where it is to be recomputed.
+    pub(super) fn saved(&self, buf: PerDtype<Buf>, pack: usize) -> Option<SavedActivations> {
         let places = self.packs[pack].as_ref()?;
         let tokens = self.tokens[pack];
-        let size = Inside::len(self.widths, tokens);
-        let inside = places.inside.iter().map(|place| {
-            place.map(|offset| Inside::cut(buf.at(offset, size), self.widths, tokens))
+        let size = BlockActivations::len(self.widths, tokens);
+        let acts = places.acts.iter().map(|place| {
+            place.map(|offset| BlockActivations::cut(buf.at(offset, size), self.widths, tokens))
         });
-        Some(Kept {
+        Some(SavedActivations {
             inputs: self.inputs(buf, places.inputs, tokens),
-            inside: inside.collect(),
+            acts: acts.collect(),
         })
     }
 
-    /// The place of packs that are forwarded again.
-    pub(super) fn again(&self, buf: Both<Buf>, pack: usize) -> Kept {
-        Kept {
+    /// The place of packs that are recomputed.
+    pub(super) fn recomputed(&self, buf: PerDtype<Buf>, pack: usize) -> SavedActivations {
+        SavedActivations {
             inputs: self.inputs(buf, 0, self.tokens[pack]),
-            inside: vec![None; self.layers],
+            acts: vec![None; self.layers],
         }
     }
 
-    fn inputs(&self, buf: Both<Buf>, offset: usize, tokens: usize) -> Vec<Buf> {
+    fn inputs(&self, buf: PerDtype<Buf>, offset: usize, tokens: usize) -> Vec<Buf> {
         let len = tokens * self.widths.hidden;
         let place = |i| offset + i * stride(self.widths, tokens);
         (0..=self.layers)
@@ -130,9 +130,9 @@ pub(crate) fn default_budget(memory: Option<u64>, taken: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Plan;
+    use super::ActivationPlan;
     use crate::backend::{Backend, cpu};
-    use crate::model::work::{Both, Widths};
+    use crate::model::workspace::{PerDtype, Widths};
 
     const WIDTHS: Widths = Widths {
         hidden: 24,
@@ -150,32 +150,32 @@ mod tests {
     #[test]
     fn a_budget_is_kept_to_beyond_the_one_place_that_is_always_there() {
         let tokens = [50, 70, 30];
-        let width = Both {
+        let width = PerDtype {
             activations: 2,
             sums: 4,
         };
         let mut found = [0; 2];
         for budget in (0..2_000_000).step_by(10_000) {
-            let plan = Plan::new(WIDTHS, 4, &tokens, budget, width);
-            let least = Plan::new(WIDTHS, 4, &tokens, 0, width).len;
+            let plan = ActivationPlan::new(WIDTHS, 4, &tokens, budget, width);
+            let least = ActivationPlan::new(WIDTHS, 4, &tokens, 0, width).len;
             assert!(plan.len.bytes(width) <= budget.max(least.bytes(width)));
             let mut backend: Box<dyn Backend> = cpu::open(Some(1)).expect("one thread");
-            let buf = Both::allocate(backend.as_mut(), plan.len).expect("memory");
+            let buf = PerDtype::allocate(backend.as_mut(), plan.len).expect("memory");
             let mut parts = Vec::new();
             let mut again = false;
             for pack in 0..tokens.len() {
-                let Some(kept) = plan.kept(buf, pack) else {
+                let Some(saved) = plan.saved(buf, pack) else {
                     again = true;
                     continue;
                 };
-                parts.extend(kept.inputs);
-                for inside in kept.inside.iter().flatten() {
-                    parts.extend([inside.qkv, inside.gate_up, inside.middle, inside.lse]);
+                parts.extend(saved.inputs);
+                for acts in saved.acts.iter().flatten() {
+                    parts.extend([acts.qkv, acts.gate_up, acts.middle, acts.lse]);
                 }
             }
             if again {
                 found[0] += 1;
-                parts.extend(plan.again(buf, 1).inputs);
+                parts.extend(plan.recomputed(buf, 1).inputs);
             } else {
                 found[1] += 1;
             }

@@ -5,6 +5,7 @@ use std::ops::Add;
 use crate::backend::{Backend, Buf, ElementBytes, Linear, Purpose, Rows};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
+use crate::model::Model;
 use crate::model::layout::Projection;
 
 /// Most elements of logits that exist at once.
@@ -16,14 +17,14 @@ const ALIGN: usize = 16;
 
 /// Something for each purpose that the numbers of a pass have: elements, bytes, buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Both<T> {
+pub(crate) struct PerDtype<T> {
     /// For [`Purpose::Activations`].
     pub(crate) activations: T,
     /// For [`Purpose::Sums`].
     pub(crate) sums: T,
 }
 
-impl Add for Both<usize> {
+impl Add for PerDtype<usize> {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -34,7 +35,7 @@ impl Add for Both<usize> {
     }
 }
 
-impl Both<usize> {
+impl PerDtype<usize> {
     /// So many elements of sums alone.
     pub(crate) fn sums(sums: usize) -> Self {
         Self {
@@ -49,11 +50,11 @@ impl Both<usize> {
     }
 }
 
-impl Both<Buf> {
+impl PerDtype<Buf> {
     /// Buffers of so many elements.
     pub(crate) fn allocate(
         backend: &mut dyn Backend,
-        len: Both<usize>,
+        len: PerDtype<usize>,
     ) -> Result<Self, EngineError> {
         let activations = backend.allocate(Purpose::Activations, len.activations)?;
         let sums = backend.allocate(Purpose::Sums, len.sums);
@@ -72,7 +73,7 @@ impl Both<Buf> {
     }
 
     /// The elements from `offset` on.
-    pub(crate) fn at(self, offset: Both<usize>, len: Both<usize>) -> Self {
+    pub(crate) fn at(self, offset: PerDtype<usize>, len: PerDtype<usize>) -> Self {
         Self {
             activations: self.activations.at(offset.activations, len.activations),
             sums: self.sums.at(offset.sums, len.sums),
@@ -80,12 +81,12 @@ impl Both<Buf> {
     }
 
     /// Whether they hold so many elements.
-    pub(crate) fn holds(self, len: Both<usize>) -> bool {
+    pub(crate) fn holds(self, len: PerDtype<usize>) -> bool {
         self.activations.len() >= len.activations && self.sums.len() >= len.sums
     }
 }
 
-impl From<ElementBytes> for Both<usize> {
+impl From<ElementBytes> for PerDtype<usize> {
     fn from(bytes: ElementBytes) -> Self {
         Self {
             activations: bytes.activation,
@@ -214,7 +215,7 @@ impl Widths {
 
 /// What a block computes on the way and its backward pass needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Inside {
+pub(crate) struct BlockActivations {
     /// Queries, keys and values as they are projected, and rotated where there is no norm in between.
     pub(crate) qkv: Buf,
     /// Queries, keys beside them, normed and rotated.
@@ -228,13 +229,13 @@ pub(crate) struct Inside {
     pub(crate) middle: Buf,
     pub(crate) gate_up: Buf,
     /// The feed-forward block's result, where a norm follows.
-    pub(crate) fed: Buf,
+    pub(crate) ffn_out: Buf,
 }
 
-impl Inside {
+impl BlockActivations {
     /// Elements for a number of tokens.
-    pub(crate) fn len(widths: Widths, tokens: usize) -> Both<usize> {
-        Both {
+    pub(crate) fn len(widths: Widths, tokens: usize) -> PerDtype<usize> {
+        PerDtype {
             activations: total(Self::activations(widths, tokens)),
             sums: total(Self::sums(widths, tokens)),
         }
@@ -257,9 +258,10 @@ impl Inside {
     }
 
     /// Cuts buffers of [`Inside::len`] elements.
-    pub(crate) fn cut(buf: Both<Buf>, widths: Widths, tokens: usize) -> Self {
+    pub(crate) fn cut(buf: PerDtype<Buf>, widths: Widths, tokens: usize) -> Self {
         let activations = Self::activations(widths, tokens);
-        let [qkv, normed, attention, attended, gate_up, fed] = cut(buf.activations, activations);
+        let [qkv, normed, attention, attended, gate_up, ffn_out] =
+            cut(buf.activations, activations);
         let [lse, middle] = cut(buf.sums, Self::sums(widths, tokens));
         Self {
             qkv,
@@ -269,22 +271,22 @@ impl Inside {
             attended,
             middle,
             gate_up,
-            fed,
+            ffn_out,
         }
     }
 }
 
 /// Buffers of a forward pass.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Work {
+pub(crate) struct Workspace {
     /// Most tokens of a batch.
     pub(crate) tokens: usize,
-    all: Both<Buf>,
+    all: PerDtype<Buf>,
     /// Residual stream.
     pub(crate) x: Buf,
     /// A norm's result.
     pub(crate) normed: Buf,
-    pub(crate) inside: Inside,
+    pub(crate) acts: BlockActivations,
     /// Gated activations.
     pub(crate) gated: Buf,
     /// Between an adapter's two matrices.
@@ -299,11 +301,11 @@ pub(crate) struct Work {
     pub(crate) entropy: Buf,
 }
 
-impl Work {
+impl Workspace {
     fn activations(w: Widths, tokens: usize) -> [usize; 5] {
         [
             tokens * w.hidden,
-            Inside::len(w, tokens).activations,
+            BlockActivations::len(w, tokens).activations,
             tokens * w.inner,
             tokens * w.rank,
             w.head_rows() * w.hidden,
@@ -314,7 +316,7 @@ impl Work {
         let rows = w.head_rows();
         [
             tokens * w.hidden,
-            Inside::len(w, tokens).sums,
+            BlockActivations::len(w, tokens).sums,
             tokens * w.head_dim,
             (w.rope_tables - 1) * tokens * w.head_dim,
             rows * w.hidden,
@@ -325,8 +327,8 @@ impl Work {
     }
 
     /// Elements for so many tokens and targets.
-    pub(crate) fn len(w: Widths, tokens: usize, targets: usize) -> Both<usize> {
-        Both {
+    pub(crate) fn len(w: Widths, tokens: usize, targets: usize) -> PerDtype<usize> {
+        PerDtype {
             activations: total(Self::activations(w, tokens)),
             sums: total(Self::sums(w, tokens, targets)),
         }
@@ -338,8 +340,8 @@ impl Work {
         tokens: usize,
         targets: usize,
     ) -> Result<Self, EngineError> {
-        let all = Both::allocate(backend, Self::len(w, tokens, targets))?;
-        let [normed, inside, gated, low, picked_normed] =
+        let all = PerDtype::allocate(backend, Self::len(w, tokens, targets))?;
+        let [normed, acts, gated, low, picked_normed] =
             cut(all.activations, Self::activations(w, tokens));
         let [
             x,
@@ -351,8 +353,8 @@ impl Work {
             logp,
             entropy,
         ] = cut(all.sums, Self::sums(w, tokens, targets));
-        let inside = Both {
-            activations: inside,
+        let acts = PerDtype {
+            activations: acts,
             sums: inside_sums,
         };
         Ok(Self {
@@ -360,7 +362,7 @@ impl Work {
             all,
             x,
             normed,
-            inside: Inside::cut(inside, w, tokens),
+            acts: BlockActivations::cut(acts, w, tokens),
             gated,
             low,
             rope: [rope, sliding_rope],
@@ -384,9 +386,9 @@ impl Work {
 
 /// Buffers of a backward pass, beside those of the forward pass.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Back {
+pub(crate) struct BackwardWorkspace {
     pub(crate) tokens: usize,
-    all: Both<Buf>,
+    all: PerDtype<Buf>,
     /// Gradient of the residual stream.
     pub(crate) dx: Buf,
     /// Of a norm's result.
@@ -406,7 +408,7 @@ pub(crate) struct Back {
     pub(crate) dpicked_normed: Buf,
 }
 
-impl Back {
+impl BackwardWorkspace {
     fn activations(w: Widths, tokens: usize) -> [usize; 5] {
         [
             tokens * w.hidden,
@@ -429,8 +431,8 @@ impl Back {
     }
 
     /// Elements for so many tokens.
-    pub(crate) fn len(w: Widths, tokens: usize) -> Both<usize> {
-        Both {
+    pub(crate) fn len(w: Widths, tokens: usize) -> PerDtype<usize> {
+        PerDtype {
             activations: total(Self::activations(w, tokens)),
             sums: total(Self::sums(w, tokens)),
         }
@@ -441,7 +443,7 @@ impl Back {
         w: Widths,
         tokens: usize,
     ) -> Result<Self, EngineError> {
-        let all = Both::allocate(backend, Self::len(w, tokens))?;
+        let all = PerDtype::allocate(backend, Self::len(w, tokens))?;
         let [dnormed, dgated, dattention, dlow, dpicked_normed] =
             cut(all.activations, Self::activations(w, tokens));
         let [dx, dqkv, dnormed_qk, dbranch, unread, dpicked] = cut(all.sums, Self::sums(w, tokens));
@@ -464,5 +466,29 @@ impl Back {
 
     pub(crate) fn release(self, backend: &mut dyn Backend) {
         self.all.release(backend);
+    }
+}
+
+impl Model {
+    /// Buffers for a forward pass of so many tokens and targets.
+    pub(crate) fn workspace(
+        &mut self,
+        tokens: usize,
+        targets: usize,
+    ) -> Result<Workspace, EngineError> {
+        let (mut most_tokens, mut most_targets) = (tokens, targets);
+        if let Some(work) = self.work {
+            if work.tokens >= tokens && work.targets() >= targets {
+                return Ok(work);
+            }
+            (most_tokens, most_targets) = (tokens.max(work.tokens), targets.max(work.targets()));
+            self.work = None;
+            work.release(self.decoder.backend.as_mut());
+        }
+        let widths = self.decoder.widths;
+        let backend = self.decoder.backend.as_mut();
+        let work = Workspace::plan(backend, widths, most_tokens, most_targets)?;
+        self.work = Some(work);
+        Ok(work)
     }
 }

@@ -1,0 +1,148 @@
+//! What training holds beside the weights: gradient, moments, saved activations, workspace.
+
+use super::Model;
+use super::adapters::Adapters;
+use super::backward::Gradient;
+use super::workspace::{BackwardWorkspace, PerDtype};
+use crate::backend::{Buf, Purpose};
+use crate::error::EngineError;
+
+/// Elements that are read from the device at a time.
+const PIECE: usize = 1 << 20;
+
+/// What training needs and generating does not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Optimiser {
+    pub(crate) gradient: Buf,
+    pub(crate) m: Buf,
+    pub(crate) v: Buf,
+}
+
+impl Model {
+    /// Bytes of weights, gradients and moments that the device holds.
+    pub fn bytes(&self) -> u64 {
+        match self.optimiser {
+            Some(_) => self.training_bytes(),
+            None => self.training_bytes() - 3 * 4 * self.trained().len() as u64,
+        }
+    }
+
+    /// Bytes of weights, gradients and moments in training.
+    pub(crate) fn training_bytes(&self) -> u64 {
+        let adapters = self.decoder.adapters.as_ref().map_or(0, Adapters::len);
+        let weight = self.decoder.backend.element_bytes().weight;
+        let held = weight * (self.decoder.weights.len() + adapters);
+        (held + 3 * 4 * self.trained().len()) as u64
+    }
+
+    /// Gives back what only a backward pass needs, for the generation phase; gradients and moments stay.
+    pub fn release_training(&mut self) {
+        if let Some(back) = self.back.take() {
+            back.release(self.decoder.backend.as_mut());
+        }
+        if let Some(saved) = self.saved.take() {
+            saved.release(self.decoder.backend.as_mut());
+        }
+    }
+
+    /// Buffers for a backward pass of so many tokens.
+    pub(crate) fn back(&mut self, tokens: usize) -> Result<BackwardWorkspace, EngineError> {
+        if let Some(back) = self.back {
+            if back.tokens >= tokens {
+                return Ok(back);
+            }
+            self.back = None;
+            back.release(self.decoder.backend.as_mut());
+        }
+        let widths = self.decoder.widths;
+        let back = BackwardWorkspace::plan(self.decoder.backend.as_mut(), widths, tokens)?;
+        self.back = Some(back);
+        Ok(back)
+    }
+
+    /// Buffers of at least `len` elements for what a step keeps.
+    pub(crate) fn saved_buffer(
+        &mut self,
+        len: PerDtype<usize>,
+    ) -> Result<PerDtype<Buf>, EngineError> {
+        if let Some(saved) = self.saved {
+            if saved.holds(len) {
+                return Ok(saved);
+            }
+            self.saved = None;
+            saved.release(self.decoder.backend.as_mut());
+        }
+        let saved = PerDtype::allocate(self.decoder.backend.as_mut(), len)?;
+        self.saved = Some(saved);
+        Ok(saved)
+    }
+
+    /// A gradient for everything that is trained, laid out alike, allocated when first asked for.
+    pub(crate) fn gradient(&mut self) -> Result<Buf, EngineError> {
+        if let Some(gradient) = self.gradient {
+            return Ok(gradient);
+        }
+        let len = self.trained().len();
+        let gradient = self.decoder.backend.allocate(Purpose::Optimiser, len)?;
+        self.gradient = Some(gradient);
+        Ok(gradient)
+    }
+
+    /// The gradient that training wants, and where.
+    pub(crate) fn wanted_gradient(&mut self) -> Result<Gradient, EngineError> {
+        let gradient = self.gradient()?;
+        Ok(match self.decoder.adapters {
+            None => Gradient::Weights(gradient),
+            Some(_) => Gradient::Adapters(gradient),
+        })
+    }
+
+    /// Calls `each` with all of the gradient, piece by piece, in the order of [`Model::trained_shapes`].
+    pub(crate) fn read_gradient(
+        &mut self,
+        each: &mut dyn FnMut(&[f32]),
+    ) -> Result<(), EngineError> {
+        let gradient = self.gradient()?;
+        let mut piece = Vec::new();
+        for (name, _) in self.trained_shapes() {
+            let buf = self.trained_place(&name)?.of(gradient);
+            for start in (0..buf.len()).step_by(PIECE) {
+                piece.resize(PIECE.min(buf.len() - start), 0.0);
+                let part = buf.at(start, piece.len());
+                self.decoder.backend.download(part, &mut piece)?;
+                each(&piece);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gradients and moments, allocated when first asked for.
+    pub(crate) fn optimiser(&mut self) -> Result<Optimiser, EngineError> {
+        if let Some(optimiser) = self.optimiser {
+            return Ok(optimiser);
+        }
+        let gradient = self.gradient()?;
+        let len = self.trained().len();
+        let backend = &mut self.decoder.backend;
+        let m = backend.allocate(Purpose::Optimiser, len)?;
+        let v = backend.allocate(Purpose::Optimiser, len)?;
+        let optimiser = Optimiser { gradient, m, v };
+        self.optimiser = Some(optimiser);
+        Ok(optimiser)
+    }
+
+    /// Optimiser updates so far: AdamW's step count.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// Resumes at a count of updates, with moments set by [`Model::set_tensor`].
+    pub fn set_updates(&mut self, updates: u64) {
+        self.updates = updates;
+    }
+
+    /// Whether there are moments: after the first update, or after one was set.
+    pub fn has_moments(&self) -> bool {
+        self.optimiser.is_some()
+    }
+}
