@@ -20,7 +20,7 @@ use self::decoder::{Constants, Decoder};
 use self::forward::Keys;
 use self::kv_cache::Store;
 pub(crate) use self::kv_cache::kv_row_elements;
-use self::layout::{Layout, Place, Places};
+use self::layout::{Layout, Places};
 pub(crate) use self::train_state::Optimiser;
 pub use self::weights::Part;
 use self::workspace::{BackwardWorkspace, BlockActivations, PerDtype, Widths, Workspace};

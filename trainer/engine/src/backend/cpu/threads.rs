@@ -89,7 +89,7 @@ impl Shared {
             }
             let job = *self.job.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(job) = job {
-                let work = AssertUnwindSafe(|| self.workspace(job));
+                let work = AssertUnwindSafe(|| self.work(job));
                 if catch_unwind(work).is_err() {
                     self.panicked.store(true, Ordering::Relaxed);
                 }
