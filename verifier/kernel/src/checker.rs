@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::decode::{Constant, Constructor, Inductive, Kind, Recursor};
+use crate::decode::{Constant, Constructor, Kind};
 use crate::library::{Library, Memories};
 use crate::store::{Expr, ExprId, LevelsId, Map, NameId, Store};
 use crate::{Budget, Error};
@@ -310,30 +310,10 @@ impl<'a> Checker<'a> {
         Ok(value)
     }
 
-    pub(crate) fn inductive(&mut self, name: NameId) -> Result<Option<Inductive>, Error> {
-        Ok(self.find(name)?.and_then(|constant| match &constant.kind {
-            Kind::Inductive(inductive) => Some(inductive.clone()),
-            _ => None,
-        }))
-    }
-
     pub(crate) fn constructor(&mut self, name: NameId) -> Result<Option<Constructor>, Error> {
         Ok(self.find(name)?.and_then(|constant| match &constant.kind {
             Kind::Constructor(constructor) => Some(constructor.clone()),
             _ => None,
-        }))
-    }
-
-    pub(crate) fn recursor(
-        &mut self,
-        name: NameId,
-    ) -> Result<Option<(Rc<Constant>, Recursor)>, Error> {
-        Ok(self.find(name)?.and_then(|constant| {
-            let Kind::Recursor(recursor) = &constant.kind else {
-                return None;
-            };
-            let recursor = recursor.clone();
-            Some((constant, recursor))
         }))
     }
 

@@ -44,12 +44,12 @@ impl Checker<'_> {
     /// # Errors
     /// [`Error::Rejected`], [`Error::Budget`].
     pub fn declare(&mut self, constant: Constant) -> Result<(), Error> {
-        let shown = self.store.show(constant.name);
-        let about = |error| match error {
-            Error::Rejected(why) => Error::Rejected(format!("`{shown}`: {why}")),
+        self.check(&constant).map_err(|error| match error {
+            Error::Rejected(why) => {
+                Error::Rejected(format!("`{}`: {why}", self.store.show(constant.name)))
+            }
             other => other,
-        };
-        self.check(&constant).map_err(about)?;
+        })?;
         // Where walks took more than they may, nothing that they made means anything.
         self.step()?;
         self.insert(constant);

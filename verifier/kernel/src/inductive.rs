@@ -107,31 +107,8 @@ impl Checker<'_> {
 
     fn family(&mut self, family: &Family) -> Result<Vec<Constant>, Error> {
         let mut plan = self.types(family)?;
-        let mut recursive = false;
-        for (_, ty) in family.types.iter().flat_map(|member| &member.constructors) {
-            let mut ty = *ty;
-            let mut domains = Vec::new();
-            while let Expr::Pi(domain, body) = self.store.of(ty) {
-                domains.push(domain);
-                ty = body;
-            }
-            recursive |= self.one_of(&domains, &plan.names)?;
-        }
-        let all = plan.names.clone();
-        for (member, indices) in family.types.iter().zip(&plan.indices) {
-            self.insert(Constant {
-                name: member.name,
-                params: family.levels.clone(),
-                ty: member.ty,
-                kind: Kind::Inductive(Inductive {
-                    params: family.params,
-                    indices: count(indices),
-                    all: all.clone(),
-                    constructors: member.constructors.iter().map(|(name, _)| *name).collect(),
-                    recursive,
-                }),
-            });
-        }
+        // Until its constructors are known, it is taken for no structure.
+        self.insert_types(family, &plan, true);
         for (at, member) in family.types.iter().enumerate() {
             let mut made = Vec::new();
             for (name, ty) in &member.constructors {
@@ -141,6 +118,9 @@ impl Checker<'_> {
             }
             plan.made.push(made);
         }
+        let mut made = plan.made.iter().flatten();
+        let recursive = made.any(|made| !made.inner.is_empty());
+        self.insert_types(family, &plan, recursive);
         for (member, made) in family.types.iter().zip(&plan.made) {
             for ((name, ty), made) in member.constructors.iter().zip(made) {
                 let constant = Constant {
@@ -157,6 +137,23 @@ impl Checker<'_> {
             }
         }
         self.recursors_of(family, &mut plan)
+    }
+
+    fn insert_types(&mut self, family: &Family, plan: &Plan, recursive: bool) {
+        for (member, indices) in family.types.iter().zip(&plan.indices) {
+            self.insert(Constant {
+                name: member.name,
+                params: family.levels.clone(),
+                ty: member.ty,
+                kind: Kind::Inductive(Inductive {
+                    params: family.params,
+                    indices: count(indices),
+                    all: plan.names.clone(),
+                    constructors: member.constructors.iter().map(|(name, _)| *name).collect(),
+                    recursive,
+                }),
+            });
+        }
     }
 
     /// Opens the types' own telescopes.
@@ -276,15 +273,11 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether a type names one of the family.
     fn mentions(&mut self, plan: &Plan, ty: ExprId) -> Result<bool, Error> {
-        self.one_of(&[ty], &plan.names)
-    }
-
-    /// Whether terms name one of `names`.
-    fn one_of(&mut self, terms: &[ExprId], names: &[NameId]) -> Result<bool, Error> {
-        let named = self.store.constants_of(terms)?;
-        self.store.works(named.len() * names.len() / LINKS);
-        Ok(named.iter().any(|name| names.contains(name)))
+        let named = self.store.constants_of(&[ty])?;
+        self.store.works(named.len() * plan.names.len() / LINKS);
+        Ok(named.iter().any(|name| plan.names.contains(name)))
     }
 
     /// Whether a type is one of the family at its own parameters: which one, at which indices.
@@ -361,6 +354,7 @@ impl Checker<'_> {
         };
         for field in &made.fields {
             let ty = self.type_of(*field)?;
+            self.store.works(made.indices.len() / LINKS);
             if !self.is_proposition(ty)? && !made.indices.contains(field) {
                 return Ok(true);
             }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::checker::Checker;
+use crate::decode::Kind;
 use crate::store::{Expr, ExprId, Level, LevelId, NO_LEVELS, NameId, ZERO};
 
 /// How much is checked on the way.
@@ -174,7 +175,9 @@ impl Checker<'_> {
         let Expr::Const(found, levels) = self.store.of(head) else {
             return Err(bad(self));
         };
-        let Some(inductive) = self.inductive(name)? else {
+        let constant = self.find(name)?;
+        let Some(Kind::Inductive(inductive)) = constant.as_deref().map(|constant| &constant.kind)
+        else {
             return Err(bad(self));
         };
         let [constructor] = inductive.constructors.as_slice() else {

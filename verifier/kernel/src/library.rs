@@ -1,14 +1,13 @@
 //! What a header imports: the compiled modules that Lean reads for it, opened once, each declaration read when it is asked for.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Error;
 use crate::decode::{self, Constant, Decoder, Kind, Memory};
 use crate::olean::{Image, Object};
-use crate::store::{Map, Name, NameId, Store};
+use crate::store::{Map, NameId, Store};
 
 /// The declarations of a set of modules and of all that these import.
 pub struct Library {
@@ -29,27 +28,6 @@ struct Rests {
 
 struct Module {
     image: Image,
-}
-
-/// The digest of a name, by its parts.
-fn digest(parts: &Name, prefix: u64) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    match parts {
-        Name::Anonymous => 0_u8.hash(&mut hasher),
-        Name::Str(_, word) => (1_u8, prefix, word).hash(&mut hasher),
-        Name::Num(_, number) => (2_u8, prefix, number).hash(&mut hasher),
-    }
-    hasher.finish()
-}
-
-/// The digest of a name of a store.
-fn digest_of(store: &Store, name: NameId) -> u64 {
-    let parts = store.name_of(name);
-    let prefix = match parts {
-        Name::Anonymous => 0,
-        Name::Str(prefix, _) | Name::Num(prefix, _) => digest_of(store, *prefix),
-    };
-    digest(parts, prefix)
 }
 
 impl Library {
@@ -83,7 +61,6 @@ impl Library {
         // Names are read into a store of their own, since a check needs few of them.
         let mut store = Store::default();
         let mut memory = Memory::default();
-        let mut digests: Map<NameId, u64> = Map::default();
         for (name, constant) in decode::contents(&image)? {
             let mut decoder = Decoder {
                 image: &image,
@@ -91,8 +68,7 @@ impl Library {
                 memory: &mut memory,
             };
             let name = decoder.name(name)?;
-            let digest = remembered(&store, name, &mut digests);
-            self.places.insert(digest, (at, constant));
+            self.places.insert(store.digest(name), (at, constant));
         }
         self.modules.push(Module { image });
         Ok(())
@@ -106,7 +82,7 @@ impl Library {
 
     /// Where the declaration of a name is.
     pub(crate) fn place(&self, store: &Store, name: NameId) -> Option<(u32, Object)> {
-        self.places.get(&digest_of(store, name)).copied()
+        self.places.get(&store.digest(name)).copied()
     }
 
     /// The axioms that declarations rest on, by everything that they name.
@@ -115,7 +91,7 @@ impl Library {
     /// [`Error::Unreadable`].
     pub(crate) fn axioms(&self, store: &Store, names: &[NameId]) -> Result<Vec<String>, Error> {
         let mut found: BTreeSet<String> = BTreeSet::new();
-        let mut open: Vec<u64> = names.iter().map(|name| digest_of(store, *name)).collect();
+        let mut open: Vec<u64> = names.iter().map(|name| store.digest(*name)).collect();
         let mut seen: HashSet<u64> = HashSet::new();
         let mut own = Store::default();
         let mut memory = Memories::default();
@@ -141,7 +117,7 @@ impl Library {
                     let names = own.constants_of(&constant.terms())?;
                     let rests = Arc::new(Rests {
                         axiom: (constant.kind == Kind::Axiom).then(|| own.whole(constant.name)),
-                        on: names.iter().map(|name| digest_of(&own, *name)).collect(),
+                        on: names.iter().map(|name| own.digest(*name)).collect(),
                     });
                     let mut known = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
                     known.insert(digest, Arc::clone(&rests));
@@ -181,20 +157,6 @@ impl Library {
 /// What was read of each module of a library into one store.
 #[derive(Default)]
 pub(crate) struct Memories(Map<u32, Memory>);
-
-fn remembered(store: &Store, name: NameId, digests: &mut Map<NameId, u64>) -> u64 {
-    if let Some(known) = digests.get(&name) {
-        return *known;
-    }
-    let parts = store.name_of(name);
-    let prefix = match parts {
-        Name::Anonymous => 0,
-        Name::Str(prefix, _) | Name::Num(prefix, _) => remembered(store, *prefix, digests),
-    };
-    let digest = digest(parts, prefix);
-    digests.insert(name, digest);
-    digest
-}
 
 /// The compiled form of a module.
 fn find(folders: &[PathBuf], module: &str) -> Result<Image, Error> {

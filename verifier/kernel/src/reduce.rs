@@ -209,7 +209,10 @@ impl Checker<'_> {
         levels: LevelsId,
         arguments: &[ExprId],
     ) -> Result<Option<ExprId>, Error> {
-        let Some((constant, recursor)) = self.recursor(name)? else {
+        let Some(constant) = self.find(name)? else {
+            return Ok(None);
+        };
+        let Kind::Recursor(recursor) = &constant.kind else {
             return Ok(None);
         };
         let own = (recursor.params + recursor.motives + recursor.minors) as usize;
@@ -318,12 +321,14 @@ impl Checker<'_> {
 
     /// The constructor of a type with one constructor, no indices and no values of itself.
     pub(crate) fn structure(&mut self, name: NameId) -> Result<Option<NameId>, Error> {
-        Ok(self
-            .inductive(name)?
-            .and_then(|inductive| match inductive.constructors.as_slice() {
+        let constant = self.find(name)?;
+        Ok(match constant.as_deref().map(|constant| &constant.kind) {
+            Some(Kind::Inductive(inductive)) => match inductive.constructors.as_slice() {
                 [one] if inductive.indices == 0 && !inductive.recursive => Some(*one),
                 _ => None,
-            }))
+            },
+            _ => None,
+        })
     }
 
     /// A literal number as a constructor.

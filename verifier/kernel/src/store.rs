@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use dashu_int::UBig;
 use dashu_int::ops::BitTest as _;
@@ -123,6 +123,7 @@ pub struct Store {
     level_params: Vec<bool>,
     level_depths: Vec<u32>,
     name_depths: Vec<u32>,
+    name_digests: Vec<u64>,
     lists: Interned<Box<[LevelId]>>,
     exprs: Interned<Expr>,
     facts: Vec<Facts>,
@@ -162,6 +163,17 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     }
 }
 
+/// The digest of a name whose prefix has the digest `prefix`.
+fn digest(name: &Name, prefix: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match name {
+        Name::Anonymous => {}
+        Name::Str(_, word) => (1_u8, prefix, word).hash(&mut hasher),
+        Name::Num(_, number) => (2_u8, prefix, number).hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
 impl Default for Store {
     fn default() -> Self {
         let mut store = Self {
@@ -170,6 +182,7 @@ impl Default for Store {
             level_params: Vec::new(),
             level_depths: Vec::new(),
             name_depths: vec![0],
+            name_digests: vec![0],
             lists: Interned::new(),
             exprs: Interned::new(),
             facts: Vec::new(),
@@ -238,6 +251,9 @@ impl Store {
             let depth = self.name_depths[prefix.0 as usize] + 1;
             self.too_deep |= depth > MAX_NAME_DEPTH;
             self.name_depths.push(depth);
+            let name = &self.names.all[id as usize];
+            let digest = digest(name, self.name_digests[prefix.0 as usize]);
+            self.name_digests.push(digest);
         }
         NameId(id)
     }
@@ -255,6 +271,11 @@ impl Store {
     #[must_use]
     pub fn name_of(&self, id: NameId) -> &Name {
         &self.names.all[id.0 as usize]
+    }
+
+    /// A digest of all its parts, the same in every store. Few names have that of another, but who wants two that share one can find them.
+    pub(crate) fn digest(&self, id: NameId) -> u64 {
+        self.name_digests[id.0 as usize]
     }
 
     /// As people write it. Lean writes `_private.MODULE.0.` before what is private, as everything is in a file of its module system.

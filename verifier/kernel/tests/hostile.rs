@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use kernel::{Axioms, Budget, Error, Fault, Library, Question};
 
@@ -285,4 +286,44 @@ fn levels_do_not_grow_until_the_stack_overflows() {
     );
     let found = judged(&library, &asked, &proof, Budget::default());
     assert_eq!(found, Err(Fault::Proof(Error::Budget)));
+}
+
+/// A thousand definitions in a namespace of four million letters: each step that wrote or read a whole name took seconds together, and none was counted.
+#[test]
+fn long_names_cost_what_is_counted() {
+    let Some(library) = library() else { return };
+    let asked = left_open(|_| Vec::new(), |_, sorry| sorry);
+    let proof = left_open(
+        |module| {
+            let space = module.name(&"n".repeat(4 << 20));
+            let (proposition, truth) = (module.of(3, &[NONE]), module.constant("True", &[]));
+            let mut all = truth;
+            let mut constants = Vec::new();
+            for number in 0..1_000 {
+                let name = module.of(2, &[space, number << 1 | 1]);
+                let head = module.of(0, &[name, NONE, proposition]);
+                let value = module.object(0, &[head, truth, 3, NONE], &[1, 0, 0, 0, 0, 0, 0, 0]);
+                constants.push(module.of(1, &[value]));
+                let one = module.of(4, &[name, NONE]);
+                all = module.of(7, &[NONE, one, all]);
+            }
+            constants.push(module.definition("all", &[], proposition, all));
+            constants
+        },
+        |module, sorry| {
+            let (proposition, all) = (module.of(3, &[NONE]), module.constant("all", &[]));
+            module.given(proposition, all, sorry)
+        },
+    );
+    let started = Instant::now();
+    let found = judged(&library, &asked, &proof, Budget::default());
+    assert!(
+        matches!(&found, Err(Fault::Proof(Error::Rejected(why))) if why.contains("sorryAx")),
+        "{found:?}"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        started.elapsed()
+    );
 }
