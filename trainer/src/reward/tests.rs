@@ -349,7 +349,7 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
 async fn a_verifier_that_does_not_say_how_it_finds_programs_is_refused_where_that_is_expected() {
     let code = |policy: Option<&str>| {
         json!([
-            {"name": "code", "version": "code-9", "state": "ready", "policy": policy},
+            {"name": "code", "version": "code-10", "state": "ready", "policy": policy},
             {"name": "math", "version": "math-9", "state": "ready", "policy": "boxed, standard"},
         ])
     };

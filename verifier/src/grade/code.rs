@@ -44,7 +44,7 @@ pub use extract::Extraction;
 pub use reference::Reference;
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-9";
+pub const VERSION: &str = "code-10";
 
 /// Fuel a second that even a slow machine burns, in what costs the least of it (gathering from all over the memory); the backstop is set by it.
 const SLOW_FUEL_PER_SECOND: f64 = 1e8;

@@ -493,6 +493,21 @@ fn the_tests_behind_one_in_which_a_program_stops_count_too() {
 }
 
 #[test]
+fn what_a_program_left_undone_by_stopping_does_not_make_it_the_tasks_fault() {
+    let (grader, _) = grader(Scripted::new(|_, calls, _| {
+        if calls[0] != "[1]" {
+            return Err(SandboxError::Unusable("the test code is wrong".to_owned()));
+        }
+        Ok(ended(returned(&["2"]), End::OutOfFuel))
+    }));
+    let grading = grader.grade(&task(None), "program", Extent::All);
+    assert_eq!(
+        (grading.verdict, grading.passed, grading.total),
+        (Verdict::Timeout, Some(1), Some(3))
+    );
+}
+
+#[test]
 fn a_program_that_stops_in_every_test_has_an_end() {
     let all: &[i64] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
     let (grading, given) = stopping(all, End::OutOfFuel);
