@@ -27,8 +27,8 @@ pub use terms::{Terms, means};
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest pause, unless the verifier asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// Least time that a batch may be judged in before it is asked for again: Lean takes minutes.
-const LEAST_WAIT: Duration = Duration::from_secs(10 * 60);
+/// Minimum time that a batch may be judged in before it is requested again. A batch of proofs that all run into Lean's deadline takes most of it.
+const MIN_WAIT: Duration = Duration::from_secs(60 * 60);
 /// A verifier that does not answer is spoken of this often.
 const REMINDER: Duration = Duration::from_secs(60);
 
@@ -249,7 +249,7 @@ impl RewardClient {
         Ok(Self {
             inner: Arc::new(Inner {
                 token: (settings.token_env.clone(), token.is_some()),
-                client: Client::new(url, token)?.with_timeout(patience.max(LEAST_WAIT)),
+                client: Client::new(url, token)?.with_timeout(patience.max(MIN_WAIT)),
                 batch: AtomicUsize::new(settings.batch.max(1)),
                 patience,
                 all_tests,

@@ -281,8 +281,8 @@ async fn a_broken_first_task_stops_no_run() {
 
 #[tokio::test]
 async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
-    let said = |policy: &str| json!([{"name": "math", "version": "math-9", "state": "ready", "policy": policy}]);
-    let unsaid = json!([{"name": "math", "version": "math-9", "state": "ready"}]);
+    let said = |policy: &str| json!([{"name": "math", "version": "math-10", "state": "ready", "policy": policy}]);
+    let unsaid = json!([{"name": "math", "version": "math-10", "state": "ready"}]);
     let server = |graders| Scripted::with_graders(graders);
     let standard = server(said("boxed, standard")).await;
     let lenient = server(said("any, lenient")).await;
@@ -350,7 +350,7 @@ async fn a_verifier_that_does_not_say_how_it_finds_programs_is_refused_where_tha
     let code = |policy: Option<&str>| {
         json!([
             {"name": "code", "version": "code-10", "state": "ready", "policy": policy},
-            {"name": "math", "version": "math-9", "state": "ready", "policy": "boxed, standard"},
+            {"name": "math", "version": "math-10", "state": "ready", "policy": "boxed, standard"},
         ])
     };
     let programs = {

@@ -54,7 +54,7 @@ pub use equal::{Answer, Comparison, Rule, compare, compare_read};
 pub use extract::{Extracted, Source, extract};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "math-9";
+pub const VERSION: &str = "math-10";
 
 /// Where answers are looked for, and what makes two the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

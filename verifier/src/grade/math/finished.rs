@@ -239,15 +239,18 @@ fn ends(expr: &Expr) -> usize {
     }
 }
 
-/// Whether intervals are left to be intersected, or to be taken away. Inequalities that hold together may stay, and ℝ without single numbers.
+/// Whether intervals are left to be intersected, or to be taken away, or {1} and {2} to be put together. Inequalities that hold together may stay, and ℝ without single
+/// numbers.
 fn has_intersection(expr: &Expr) -> bool {
     let interval = |part: &Expr| matches!(part, Expr::Tuple(..));
+    let finite = |part: &Expr| matches!(part, Expr::Set(_));
+    let empty = |part: &Expr| matches!(part, Expr::Set(items) if items.is_empty());
     match expr {
         Expr::Combine(a, operator, b) => {
             let left = match operator {
                 SetOperator::Intersection => interval(a) || interval(b),
-                SetOperator::Difference => interval(b),
-                SetOperator::Union => false,
+                SetOperator::Difference => interval(b) || empty(b),
+                SetOperator::Union => finite(a) && finite(b) || empty(a) || empty(b),
             };
             left || has_intersection(a) || has_intersection(b)
         }
@@ -262,10 +265,8 @@ fn more(right: Steps, given: Steps) -> Option<&'static str> {
 /// Without units and names, and the last of several that are equal.
 pub(super) fn bare(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Quantity(inner, _)
-        | Expr::Money(_, inner)
-        | Expr::Degrees(inner)
-        | Expr::Percent(inner) => bare(inner),
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => bare(inner),
+        Expr::Degrees(inner) | Expr::Percent(inner) if !is_share(inner) => bare(inner),
         // 27 + 45 = 72 ≈ 70 says 72 in the end.
         Expr::Relation(parts, relations)
             if relations
@@ -288,13 +289,15 @@ pub(super) fn is_written(expr: &Expr) -> bool {
         Expr::Number(_) | Expr::Mixed(..) | Expr::Based(..) | Expr::Words(_) => true,
         // −(−12) has a sign too many.
         Expr::Negative(inner) => !is_signed(inner) && is_written(inner),
-        Expr::Percent(inner) | Expr::Degrees(inner) => is_written(inner),
+        // (300%)° is 3°.
+        Expr::Percent(inner) | Expr::Degrees(inner) => !is_share(inner) && is_written(inner),
         Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_written(inner),
         Expr::Quotient(above, below) => is_whole(above) && is_whole(below),
         Expr::Power(base, power) => is_ten(base) && is_exponent(power),
         Expr::Product(factors) => match factors.as_slice() {
+            // 10·10² is 10³.
             [mantissa, Expr::Power(base, power)] => {
-                is_literal(mantissa) && is_ten(base) && is_exponent(power)
+                is_literal(mantissa) && !is_ten(mantissa) && is_ten(base) && is_exponent(power)
             }
             _ => false,
         },
@@ -310,8 +313,21 @@ fn is_exponent(expr: &Expr) -> bool {
     is_literal(expr) && !none(expr)
 }
 
+/// Percent or degrees, of which no more percent or degrees are taken.
+pub(super) fn is_share(expr: &Expr) -> bool {
+    matches!(expr, Expr::Percent(_) | Expr::Degrees(_))
+}
+
 fn is_one(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(one) if one.is_one())
+}
+
+/// 1 or −1, by which nobody multiplies or divides who has finished.
+pub(super) fn is_unit(expr: &Expr) -> bool {
+    match expr {
+        Expr::Negative(inner) => is_one(inner),
+        other => is_one(other),
+    }
 }
 
 /// A power of a number, or a product of such: 2⁴⁹, 2³·5².
@@ -334,7 +350,7 @@ fn is_power_of_digits(expr: &Expr) -> bool {
 pub(super) fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) => true,
-        Expr::Negative(inner) => is_literal(inner),
+        Expr::Negative(inner) => !is_signed(inner) && is_literal(inner),
         _ => false,
     }
 }
@@ -350,10 +366,19 @@ pub(super) fn is_signed(expr: &Expr) -> bool {
     }
 }
 
+/// Whether a factor has a power below 0.
+pub(super) fn has_inverse(expr: &Expr) -> bool {
+    match expr {
+        Expr::Power(_, exponent) => is_signed(exponent),
+        Expr::Product(factors) => factors.iter().any(has_inverse),
+        _ => false,
+    }
+}
+
 fn is_whole(expr: &Expr) -> bool {
     match expr {
         Expr::Number(number) => number.is_integer(),
-        Expr::Negative(inner) => is_whole(inner),
+        Expr::Negative(inner) => !is_signed(inner) && is_whole(inner),
         _ => false,
     }
 }
@@ -375,11 +400,18 @@ pub(super) fn is_ten(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(ten) if *ten == BigRational::from_integer(10.into()))
 }
 
-/// 12/4 and 12:4, which are 3.
+/// 12/4, 12:4 and 30·10⁻¹, which are 3.
 pub(super) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
+    let comes_out = || rational(expr, meter).is_some_and(|value| value.is_integer());
     match expr {
-        Expr::Negative(inner) => is_whole_quotient(inner, meter),
-        Expr::Quotient(..) => rational(expr, meter).is_some_and(|value| value.is_integer()),
+        Expr::Negative(inner) => is_whole_quotient(bare(inner), meter),
+        Expr::Quotient(..) => comes_out(),
+        Expr::Product(factors) => match factors.as_slice() {
+            [mantissa, Expr::Power(base, power)] => {
+                is_literal(mantissa) && is_ten(base) && is_signed(power) && comes_out()
+            }
+            _ => false,
+        },
         Expr::Ratio(parts) => match parts.as_slice() {
             [a, b] => is_whole_quotient(
                 &Expr::Quotient(Box::new(a.clone()), Box::new(b.clone())),

@@ -12,11 +12,10 @@ const NEAR: f64 = 0.1;
 
 /// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
 pub(super) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
-    // P(2, -3) is the point (2, -3).
+    // A(2, −3) is the point (2, −3).
     if let Expr::Product(factors) = expr
         && let [Expr::Symbol(name), point @ Expr::Tuple(..)] = factors.as_slice()
-        && name.len() == 1
-        && name.starts_with(|c: char| c.is_ascii_uppercase())
+        && is_point(name)
         && matches!(other, Expr::Tuple(..))
     {
         return point;
@@ -210,6 +209,14 @@ fn value(expr: &Expr) -> Cow<'_, Expr> {
 /// Each solution names the same letters in alphabetical order, the order that a point's coordinates have unless a problem says another.
 pub(super) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
     let kept = Cow::Borrowed(expr);
+    // P(2, −3) reads as a value of P.
+    if let (Expr::Apply(name, arguments), Expr::Tuple(..)) = (expr, other)
+        && arguments.len() > 1
+        && is_point(name)
+    {
+        let round = Bracket::Round;
+        return Cow::Owned(Expr::Tuple(round, arguments.clone(), round));
+    }
     let point = match other {
         Expr::List(items) | Expr::Set(items) => items.first().and_then(coordinates),
         other => coordinates(other),
@@ -248,6 +255,11 @@ pub(super) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
         1 => solutions.remove(0),
         _ => Expr::List(solutions),
     })
+}
+
+/// Whether it may name a point: one capital letter.
+fn is_point(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'A'..=b'Z'])
 }
 
 /// How many coordinates a point has, and their names where they are given: (x, y) = (1, 2).

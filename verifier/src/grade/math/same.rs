@@ -9,6 +9,7 @@ use super::named::{assigned, chained, is_ambiguous, names_several, points};
 use super::quantity::{measured, quantities};
 use super::reals::Reals;
 use super::signs::variants;
+use super::steps::has_variable;
 use super::syntax::{Bracket, Expr, Relation, SetOperator};
 use super::unit::{Measure, measure};
 use super::value::{Judge, Same};
@@ -323,8 +324,8 @@ fn relation(
             && same(judge, right, &inverted(other_right)).is_some();
         return inverse.then_some(Rule::Relation);
     }
-    // x = 5 is an answer, 2x = 10 a step on the way to it.
-    if equations && solved(judge, left, right) != solved(judge, other_left, other_right) {
+    // x = 5 is an answer, 2x = 10 a step on the way to it; and two answers have been compared.
+    if equations && (solved(left, right) || solved(other_left, other_right)) {
         return None;
     }
     let difference =
@@ -354,9 +355,9 @@ fn inverted(value: &Expr) -> Expr {
     }
 }
 
-/// Whether it says what one name is.
-fn solved(judge: &Judge, left: &Expr, right: &Expr) -> bool {
-    matches!(left, Expr::Symbol(_)) && judge.rational(right).is_some()
+/// Whether it says what number one name is.
+fn solved(left: &Expr, right: &Expr) -> bool {
+    matches!(left, Expr::Symbol(_)) && !has_variable(right)
 }
 
 fn turned(relation: Relation) -> Relation {

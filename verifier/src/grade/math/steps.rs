@@ -3,6 +3,7 @@
 //! Every kind stands in `verifier/docs/math-policy.md`. What is counted is how an expression is written, not what it is worth: 26 + 1 has two terms that are one, and
 //! √180 a square under its root.
 
+mod angle;
 mod count;
 mod product;
 

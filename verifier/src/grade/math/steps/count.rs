@@ -9,7 +9,7 @@ use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
 use super::super::distributed::{holds_sum, is_constant};
 use super::super::exact::rational;
-use super::super::finished::{bare, is_literal, is_whole_quotient, is_written};
+use super::super::finished::{bare, is_literal, is_share, is_unit, is_whole_quotient, is_written};
 use super::super::meter::Meter;
 use super::super::syntax::{Constant, Expr};
 use super::product::{Atom, Monomial, Sum};
@@ -124,15 +124,14 @@ impl Counter<'_> {
         let shared = monomial.bases.iter().filter(|base| shares(base)).count();
         self.steps
             .add(Step::Factors, shared + more(monomial.bases.len()));
-        // 33/√33, where the number above has what is under the root.
+        // 33/√33 and 12√(1/2), where the number above has what is below.
         if let Some(number) = &monomial.number {
+            let shares = |other: &BigInt| !number.numer().gcd(other).is_one();
             let cancels = monomial.atoms.iter().any(|(atom, (power, _))| match atom {
-                Atom::Surd(_, radicand) => {
-                    power.is_negative() && !number.numer().gcd(radicand).is_one()
-                }
+                Atom::Surd(_, radicand) => power.is_negative() && shares(radicand),
                 _ => false,
             });
-            if cancels {
+            if cancels || monomial.divisors.iter().any(shares) {
                 self.add(Step::Roots);
             }
         }
@@ -218,6 +217,15 @@ impl Counter<'_> {
         }
     }
 
+    /// What a number before or below brackets leaves to be done.
+    fn outside(&mut self, number: &Expr) {
+        if is_unit(number) || is_share(number) {
+            self.add(Step::Numbers);
+        } else if !is_literal(number) {
+            self.visit(number);
+        }
+    }
+
     /// The terms of a sum, each with the constants that multiply all of it.
     pub(super) fn spread<'b>(&mut self, expr: &'b Expr) -> Vec<Term<'b>> {
         let mut terms = Vec::new();
@@ -252,9 +260,7 @@ impl Counter<'_> {
             Expr::Quotient(above, below)
                 if holds_sum(above) && rational(below, self.meter).is_some() =>
             {
-                if !is_literal(below) {
-                    self.visit(below);
-                }
+                self.outside(below);
                 over += 1;
                 return self.spread_into(above, (times, over), constants, terms);
             }
@@ -266,11 +272,9 @@ impl Counter<'_> {
                 {
                     let mut more = constants.to_vec();
                     for one in constant {
-                        if let Some(number) = rational(one, self.meter) {
+                        if rational(one, self.meter).is_some() {
                             times += 1;
-                            if number.is_one() {
-                                self.add(Step::Numbers);
-                            }
+                            self.outside(one);
                         } else {
                             more.push(one);
                         }

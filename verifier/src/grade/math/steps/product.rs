@@ -8,9 +8,12 @@ use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
 use super::super::distributed::holds_sum;
 use super::super::exact::{bounded, rational};
-use super::super::finished::{is_literal, is_signed, is_ten, is_whole_quotient};
+use super::super::finished::{
+    has_inverse, is_literal, is_signed, is_ten, is_unit, is_whole_quotient,
+};
 use super::super::meter::{Meter, arithmetic};
 use super::super::syntax::{Constant, Expr, Function};
+use super::angle::is_turned;
 use super::count::{Counter, NODE, Term};
 use super::{Step, Steps};
 
@@ -57,6 +60,8 @@ pub(super) struct Monomial<'a> {
     pub sums: Vec<Sum>,
     /// Roots of numbers, by their index.
     pub surds: BTreeMap<u32, usize>,
+    /// What numbers under roots are divided by.
+    pub divisors: Vec<BigInt>,
     /// Whole numbers that a variable is the exponent of.
     pub bases: Vec<BigInt>,
     /// Logarithms that multiply, and that divide.
@@ -126,12 +131,23 @@ impl Counter<'_> {
                     self.add(Step::Numbers);
                 }
                 for factor in factors {
+                    // 1·x is x.
+                    if is_unit(factor) {
+                        self.add(Step::Numbers);
+                    }
                     self.factor(factor, power, product);
                 }
             }
             Expr::Quotient(above, below) => {
                 if is_signed(above) && is_signed(below) {
                     self.add(Step::Numbers);
+                }
+                if is_unit(below) && !is_literal(above) {
+                    self.add(Step::Numbers);
+                }
+                // 1/x⁻¹ is x.
+                if has_inverse(below) {
+                    self.add(Step::Factors);
                 }
                 // 1/x has no number before it.
                 if !is_one(above) {
@@ -141,6 +157,10 @@ impl Counter<'_> {
             }
             Expr::Power(base, exponent) => match rational(exponent, self.meter) {
                 Some(exponent_value) if is_number(exponent) => {
+                    // x^{6/3} is x².
+                    if is_whole_quotient(exponent, self.meter) {
+                        self.add(Step::Numbers);
+                    }
                     self.power(base, &exponent_value, power, product);
                 }
                 _ => self.exponential(expr, base, exponent, power, product),
@@ -167,6 +187,10 @@ impl Counter<'_> {
                 });
                 product.inner.push(expr);
             }
+            Expr::Sum(_) => {
+                product.atom(self.text(expr), power.clone());
+                product.inner.push(expr);
+            }
             Expr::Call(Function::Exp, arguments) if arguments.len() == 1 => {
                 self.exponential(expr, &E, &arguments[0], power, product);
                 if rational(&arguments[0], self.meter)
@@ -184,8 +208,8 @@ impl Counter<'_> {
                     Function::Ln | Function::Log => product.logarithms.1 += 1,
                     _ => self.add(Step::Functions),
                 }
-                // cos(−x) is cos x.
-                if arguments.iter().any(is_signed) {
+                // cos(−x) is cos x, and sin(π − x) sin x.
+                if arguments.iter().any(is_signed) || is_turned(*function, arguments, self.meter) {
                     self.add(Step::Functions);
                 }
                 if matches!(function, Function::Ln)
@@ -231,12 +255,12 @@ impl Counter<'_> {
         let Some(value) = rational(expr, self.meter) else {
             return;
         };
-        if !power.is_integer() {
-            return self.surd(&value, power, product);
-        }
         // 12/4 is 3.
         if value.is_integer() && matches!(expr, Expr::Quotient(..)) {
             self.add(Step::Numbers);
+        }
+        if !power.is_integer() {
+            return self.surd(&value, power, product);
         }
         if !power.abs().is_one() {
             self.add(Step::Numbers);
@@ -262,6 +286,11 @@ impl Counter<'_> {
     ) {
         let both = exponent * power;
         if is_number(base) {
+            // (12/4)ˣ is 3ˣ, and 5¹ below a root 5.
+            let under_root = exponent.is_integer() && !both.is_integer();
+            if under_root || is_whole_quotient(base, self.meter) {
+                self.add(Step::Numbers);
+            }
             let value = rational(base, self.meter);
             return match value {
                 Some(value) if !both.is_integer() => self.surd(&value, &both, product),
@@ -285,8 +314,9 @@ impl Counter<'_> {
         if matches!(base, Expr::Constant(Constant::I)) || !both.is_integer() && is_complex(base) {
             self.add(Step::Complex);
         }
-        // (x³)^{1/3} is x.
-        if !exponent.is_integer() && matches!(base, Expr::Power(..)) {
+        // (x³)^{1/3} is x, and (x⁻¹)⁻¹.
+        let inverse = exponent.is_negative() && exponent.abs().is_one();
+        if (inverse || !exponent.is_integer()) && matches!(base, Expr::Power(..)) {
             self.add(Step::Factors);
         }
         self.factor(base, &both, product);
@@ -311,6 +341,9 @@ impl Counter<'_> {
             self.add(Step::Brackets);
         }
         if let Expr::Number(number) = base {
+            if number.is_one() {
+                self.add(Step::Numbers);
+            }
             product.bases.push(number.to_integer());
         }
         // (√2)^{2n} is 2ⁿ, and 4^{n/2} as well.
@@ -441,6 +474,9 @@ impl Counter<'_> {
             self.add(Step::Roots);
         }
         *product.surds.entry(index).or_default() += 1;
+        if power.is_positive() {
+            product.divisors.push(below.clone());
+        }
         // √(a/b) is √(ab)/b.
         let mut radicand = above;
         for _ in 1..index.min(8) {
@@ -512,7 +548,7 @@ fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::Mixed(..) => true,
         Expr::Quotient(above, below) => is_literal(above) && is_literal(below),
-        Expr::Negative(inner) => is_number(inner),
+        Expr::Negative(inner) => !is_signed(inner) && is_number(inner),
         other => is_literal(other),
     }
 }
