@@ -22,6 +22,7 @@ pub mod name;
 mod nearest;
 mod overlap;
 pub mod passk;
+pub mod random;
 pub mod task;
 pub mod template;
 pub mod value;

@@ -8,6 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::random::SplitMix;
+
 /// Resamples behind every interval.
 pub const RESAMPLES: usize = 10_000;
 
@@ -188,24 +190,6 @@ fn percentile(sorted: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;
     let (low, high) = (at.floor() as usize, at.ceil() as usize);
     sorted[low] + (sorted[high] - sorted[low]) * (at - low as f64)
-}
-
-/// SplitMix64 (Steele, Lea & Flood 2014): enough for resampling, and the same everywhere.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number in `0..n`; the bias of the multiplication is below 2⁻⁴⁰ for any number of tasks.
-    fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next()) * n as u128) >> 64) as usize
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,19 @@
 //! Files that are there whole or not at all.
 
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+
+/// How the names of files begin that are not yet whole.
+const PREFIX: &str = ".rapid-partial-";
+
+/// Whether a file of this name is what a killed process left of one.
+#[must_use]
+pub fn is_partial(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+}
 
 /// A file written beside its place; [`AtomicFile::finish`] gives it its name. Dropped before that, nothing is left of it.
 #[derive(Debug)]
@@ -30,7 +40,7 @@ impl AtomicFile {
             .filter(|parent| !parent.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
-        builder.prefix(".rapid-partial-");
+        builder.prefix(PREFIX);
         // As other files are made, instead of for the owner alone.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
@@ -69,6 +79,16 @@ fn no_file_in(folder: &Path, error: &io::Error) -> io::Error {
         kind => format!("no file can be made in {shown}: {kind}; name another folder"),
     };
     io::Error::new(error.kind(), reason)
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// As [`AtomicFile::create`] and [`AtomicFile::finish`].
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(content)?;
+    file.finish()
 }
 
 impl Write for AtomicFile {

@@ -23,7 +23,7 @@ pub use keys::nearest;
 pub use layers::{load, parse, parse_set};
 pub use models::{NamedModel, named_model};
 pub use ranges::{MOST_COMPLETIONS, MOST_MIB, MOST_RANK, MOST_SAMPLES, MOST_THREADS, MOST_TOKENS};
-pub use recipes::{BUILT_IN, source};
+pub use recipes::names as built_in;
 pub use verifier::Verifier;
 
 /// A resolved recipe.

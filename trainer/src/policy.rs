@@ -40,7 +40,7 @@ pub trait Policy: Reader {
         temperature: f32,
         objective: Objective,
         adamw: AdamW,
-    ) -> Result<StepReport, EngineError>;
+    ) -> Result<Option<StepReport>, EngineError>;
 
     /// As [`Engine::sketch`].
     fn sketch(
@@ -125,7 +125,7 @@ impl Policy for Engine {
         temperature: f32,
         objective: Objective,
         adamw: AdamW,
-    ) -> Result<StepReport, EngineError> {
+    ) -> Result<Option<StepReport>, EngineError> {
         Engine::step(self, groups, temperature, objective, adamw)
     }
 

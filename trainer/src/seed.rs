@@ -1,5 +1,7 @@
 //! Every random number of a run as a pure function of its seed and of what it is for, so that nothing has to be remembered to resume.
 
+use datasets::random::SplitMix;
+
 /// The seed of one sample: of the run's seed, the epoch, the task, and the number of the sample in its group.
 #[must_use]
 pub fn of_sample(run: u64, epoch: usize, task: &str, sample: usize) -> u64 {
@@ -18,25 +20,25 @@ pub fn mixture(run: u64, phase: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "mixture", &[phase as u64], ""), n)
 }
 
-/// The epoch, as it were, of the prompts that are asked in the place of others: in a phase, drawn for its updates from number `from` on, the `round`th time. No epoch of
-/// the data has such a number, so that a prompt that was asked already is answered anew, and no two of these draws have the same.
+/// The epoch number of the prompts that replace others in a phase: in the phase's `round`th replacement, sampled for its updates from number `from` on. No epoch of the
+/// data has such a number, so a prompt that was sampled before gets other completions, and no two replacements share a number.
 #[must_use]
 pub fn epoch_of_reserve(run: u64, phase: usize, from: usize, round: usize) -> usize {
     const FIRST: usize = usize::MAX / 2;
     if from < 256 && round < 256 {
         return FIRST + (phase << 16) + (from << 8) + round;
     }
-    // What finds no room there is hashed, to the numbers below.
+    // Larger numbers are hashed into the range below.
     let numbers = [phase, from, round].map(|number| number as u64);
     FIRST / 2 + derive(run, "reserve", &numbers, "") as usize % (FIRST / 2)
 }
 
 /// Fisher–Yates.
-fn shuffled(mut state: u64, n: usize) -> Vec<usize> {
+fn shuffled(seed: u64, n: usize) -> Vec<usize> {
+    let mut random = SplitMix(seed);
     let mut order: Vec<usize> = (0..n).collect();
     for last in (1..n).rev() {
-        let other = ((u128::from(split_mix(&mut state)) * (last as u128 + 1)) >> 64) as usize;
-        order.swap(last, other);
+        order.swap(last, random.below(last + 1));
     }
     order
 }
@@ -44,8 +46,8 @@ fn shuffled(mut state: u64, n: usize) -> Vec<usize> {
 /// Standard normal numbers (Box & Muller 1958) for a purpose.
 #[must_use]
 pub fn normals(run: u64, purpose: &str, count: usize) -> Vec<f64> {
-    let mut state = derive(run, "normal", &[], purpose);
-    let mut uniform = || (split_mix(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut random = SplitMix(derive(run, "normal", &[], purpose));
+    let mut uniform = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
     (0..count)
         .map(|_| {
             let (u, v) = (1.0 - uniform(), uniform());
@@ -67,15 +69,6 @@ fn derive(run: u64, purpose: &str, numbers: &[u64], text: &str) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
     u64::from_le_bytes(first)
-}
-
-/// `SplitMix64` (Steele, Lea & Flood 2014).
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -6,15 +6,16 @@
 
 use std::time::{Duration, Instant};
 
+use engine::AdamW;
 use engine::EngineError;
 use engine::backend::{Backend, Linear, Purpose, cpu};
-use engine::batch::{Batch, Draw, Group, Span};
+use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
 use engine::model::Model;
+use engine::sample::Draw;
 use engine::sample::Sampling;
 use engine::train::step;
-use engine::worker::AdamW;
 
 fn config() -> ModelConfig {
     ModelConfig {
@@ -127,9 +128,12 @@ fn training(model: &mut Model, rate: f64) -> Result<(), EngineError> {
         for _ in 0..2 {
             let began = Instant::now();
             let objective = Box::new(|stats: &[engine::TokenStats]| {
-                Ok(stats.iter().map(|s| vec![0.01; s.logp.len()]).collect())
+                Ok(Some(
+                    stats.iter().map(|s| vec![0.01; s.logp.len()]).collect(),
+                ))
             });
-            let report = step(model, &groups, 1.0, objective, &adamw)?;
+            let report = step(model, &groups, 1.0, objective, &adamw)?
+                .expect("the objective skips no update");
             let time = began.elapsed();
             let line = format!(
                 "forward {:.2} s, backward {:.2} s, optimiser {:.2} s",

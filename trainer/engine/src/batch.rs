@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::sample::Sampling;
-
 /// A prompt and completions of it. The prompt is computed once for all of them, forward and backward.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
@@ -48,26 +46,6 @@ pub struct Batch {
     pub rows: Vec<usize>,
     /// Who attends to whom. Covers every token exactly once.
     pub spans: Vec<Span>,
-}
-
-/// How the token after a row of the batch is drawn. The same draw from the same logits gives the same token, whatever is drawn beside it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Draw {
-    /// Temperature and cut-offs.
-    pub sampling: Sampling,
-    /// The sample's seed.
-    pub seed: u64,
-    /// Number of the token in its completion, from 0: the counter of the sample's random stream.
-    pub index: u64,
-}
-
-/// A drawn token.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sampled {
-    /// Token id.
-    pub token: u32,
-    /// Its log-probability under the temperature alone; at temperature 0, that at temperature 1.
-    pub logp: f32,
 }
 
 impl Batch {

@@ -2,7 +2,7 @@
 //!
 //! The sizes are those of the buffers that the engine will plan, for completions of full length; shorter ones touch less of them.
 
-use crate::backend::Dtype;
+use crate::api::EngineOptions;
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, most_cached_rows};
@@ -11,7 +11,6 @@ use crate::model::layout::Layout;
 use crate::model::work::{Back, Both, Widths, Work};
 use crate::model::{PACK_TOKENS, kv_row_elements};
 use crate::train::kept::{Plan, default_budget};
-use crate::api::EngineOptions;
 
 /// The sizes of a run's batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,26 +61,15 @@ impl Footprint {
             _ => adapters.unwrap_or(layout),
         };
         let held = layout + adapters.unwrap_or(0);
-        let copy = match options.dtype {
-            Dtype::F32 => 0,
-            Dtype::Bf16 => 2,
-        };
-        let (weights, optimiser) = ((4 + copy) * held as u64, 12 * trained as u64);
+        let element = options.device.element_bytes(options.dtype);
+        let (weights, optimiser) = ((element.weight * held) as u64, 12 * trained as u64);
         let packs = packs(demand, options.pack_tokens.unwrap_or(PACK_TOKENS));
         let pack = packs.first().copied().unwrap_or(0);
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
         let step = CHUNK.min(demand.drawn_prompts * demand.prompt_tokens)
             + running.min(demand.drawn_prompts * demand.samples);
-        // A GPU holds in bf16 what it multiplies in bf16.
-        let (memory, activation) = match options.device.memory() {
-            Some(gpu) if options.dtype == Dtype::Bf16 => (Some(gpu), 2),
-            Some(gpu) => (Some(gpu), 4),
-            None => (crate::memory::total(), 4),
-        };
-        let width = Both {
-            activations: activation,
-            sums: 4,
-        };
+        let memory = options.device.memory().or_else(crate::memory::total);
+        let width = Both::from(element);
         let work = Work::len(widths, step.max(pack), pack);
         let kept = match demand.update_prompts {
             0 => 0,
@@ -94,7 +82,7 @@ impl Footprint {
                 (plan.len + Back::len(widths, pack)).bytes(width)
             }
         };
-        let row_bytes = activation as u64 * kv_row_elements(config);
+        let row_bytes = element.cache as u64 * kv_row_elements(config);
         Self {
             weights,
             optimiser,

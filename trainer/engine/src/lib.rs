@@ -13,6 +13,7 @@ pub mod load;
 pub mod memory;
 pub mod model;
 pub mod parity;
+pub mod random;
 pub mod sample;
 pub mod text;
 pub mod train;

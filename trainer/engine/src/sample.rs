@@ -6,8 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Draw, Sampled};
-
 /// The lowest temperature that is not 0. Far below it, its inverse is no f32; at it, hardly anything but the likeliest token is drawn.
 pub const LEAST_TEMPERATURE: f32 = 1e-6;
 
@@ -80,6 +78,26 @@ impl Sampling {
 /// Whether logits can be divided by a temperature.
 pub(crate) fn divides(temperature: f32) -> bool {
     (LEAST_TEMPERATURE..=f32::MAX).contains(&temperature)
+}
+
+/// How the token after a row of the batch is drawn. The same draw from the same logits gives the same token, whatever is drawn beside it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draw {
+    /// Temperature and cut-offs.
+    pub sampling: Sampling,
+    /// The sample's seed.
+    pub seed: u64,
+    /// Number of the token in its completion, from 0: the counter of the sample's random stream.
+    pub index: u64,
+}
+
+/// A drawn token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampled {
+    /// Token id.
+    pub token: u32,
+    /// Its log-probability under the temperature alone; at temperature 0, that at temperature 1.
+    pub logp: f32,
 }
 
 /// The logits held a NaN, an infinity above, or nothing but infinities below.

@@ -5,10 +5,11 @@
 mod support;
 
 use engine::backend::Dtype;
-use engine::batch::{Batch, Draw, Group, Sampled, Span};
+use engine::batch::{Batch, Group, Span};
 use engine::config::Family;
 use engine::model::Model;
 use engine::sample::Sampling;
+use engine::sample::{Draw, Sampled};
 use engine::train::score;
 use support::{Random, config, model_of, weights};
 

@@ -11,7 +11,7 @@ use engine::batch::{Group, TokenStats};
 use engine::config::Family;
 use engine::model::{Model, Part};
 use engine::train::{score, step};
-use engine::worker::{AdamW, StepReport};
+use engine::{AdamW, StepReport};
 use support::reference::Reference;
 use support::{Case, distance, model};
 
@@ -32,10 +32,11 @@ fn run(model: &mut Model, groups: &[Group], dlogp: &[Vec<f32>]) -> StepReport {
         model,
         groups,
         TEMPERATURE,
-        Box::new(move |_| Ok(dlogp)),
+        Box::new(move |_| Ok(Some(dlogp))),
         &ADAMW,
     )
     .unwrap()
+    .expect("the objective skips no update")
 }
 
 fn gather(model: &mut Model, part: Part) -> BTreeMap<String, Vec<f32>> {
@@ -325,6 +326,22 @@ fn shared_is_repeated(c: &Case) {
 }
 
 #[test]
+fn a_skipped_update_changes_no_weight() {
+    let c = case(77, Family::Llama);
+    let mut model = model(&c.config, &c.weights, 2);
+    let before = gather(&mut model, Part::Weight);
+    let skipped = step(
+        &mut model,
+        &c.groups,
+        TEMPERATURE,
+        Box::new(|_| Ok(None)),
+        &ADAMW,
+    );
+    assert_eq!(skipped.unwrap(), None);
+    assert_eq!(gather(&mut model, Part::Weight), before);
+}
+
+#[test]
 fn a_failed_step_changes_nothing() {
     let c = case(180, Family::Llama);
     let mut model = model(&c.config, &c.weights, 2);
@@ -336,7 +353,7 @@ fn a_failed_step_changes_nothing() {
             &mut model,
             &c.groups,
             TEMPERATURE,
-            Box::new(move |_| Ok(dlogp)),
+            Box::new(move |_| Ok(Some(dlogp))),
             &ADAMW,
         )
     };
@@ -355,7 +372,7 @@ fn a_failed_step_changes_nothing() {
         &mut model,
         &c.groups,
         TEMPERATURE,
-        Box::new(|_| Ok(Vec::new())),
+        Box::new(|_| Ok(Some(Vec::new()))),
         &ADAMW,
     );
     assert!(short.is_err());
@@ -364,7 +381,7 @@ fn a_failed_step_changes_nothing() {
             &mut model,
             &c.groups,
             temperature,
-            Box::new(|_| Ok(Vec::new())),
+            Box::new(|_| Ok(Some(Vec::new()))),
             &ADAMW,
         );
         let said = refused.unwrap_err().to_string();
@@ -390,9 +407,10 @@ fn updates_are_adamws_after_clipping() {
             &mut model,
             &c.groups,
             TEMPERATURE,
-            Box::new(move |_| Ok(dlogp)),
+            Box::new(move |_| Ok(Some(dlogp))),
             &adamw,
         )
+        .unwrap()
         .unwrap();
         let gradients: Vec<f32> = gather(&mut model, Part::Gradient)
             .into_values()

@@ -4,10 +4,11 @@
 
 mod support;
 
-use engine::batch::{Batch, Draw, Span};
+use engine::batch::{Batch, Span};
 use engine::config::Family;
 use engine::model::Model;
 use engine::parity;
+use engine::sample::Draw;
 use engine::sample::Sampling;
 use support::{Random, batch, config, largest_difference, model, weights};
 

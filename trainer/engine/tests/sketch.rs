@@ -4,12 +4,12 @@
 
 mod support;
 
+use engine::AdamW;
 use engine::Sketch;
 use engine::batch::Group;
 use engine::config::Family;
 use engine::model::{Model, Part};
 use engine::train::{sketch, step};
-use engine::worker::AdamW;
 use support::{Case, Random, distance, model};
 
 const TEMPERATURE: f32 = 0.9;
@@ -56,7 +56,7 @@ fn of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
         clip_norm: f32::INFINITY,
     };
     let given = dlogp.clone();
-    let objective = Box::new(move |_: &[_]| Ok(given));
+    let objective = Box::new(move |_: &[_]| Ok(Some(given)));
     step(&mut model, &case.groups, TEMPERATURE, objective, &adamw).unwrap();
     let mut all = Vec::new();
     for (name, _) in case.config.tensor_shapes() {

@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn what_a_dry_run_prints_is_the_recipe_again() {
-        for (name, _) in config::BUILT_IN {
-            let config = config::load(name, &["run.updates=1".to_owned()]).unwrap();
+        for name in config::built_in() {
+            let config = config::load(&name, &["run.updates=1".to_owned()]).unwrap();
             let printed = planned(&config, &Plan::new(&config, 300, 100, None));
             assert!(printed.contains("\n# 300 training tasks"), "{printed}");
             assert_eq!(config::parse("my.toml", &printed, &[]).unwrap(), config);

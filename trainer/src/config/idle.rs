@@ -101,7 +101,7 @@ fn value<'a>(table: &'a Table, section: &str, key: &str) -> Option<&'a Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BUILT_IN, keys, load, parse};
+    use super::super::{built_in, keys, load, parse};
     use super::*;
 
     fn idle(sets: &[&str]) -> Vec<String> {
@@ -165,8 +165,8 @@ mod tests {
             let found = layers::defaults(preset).idle();
             assert_eq!(found, Vec::<String>::new(), "{preset:?}");
         }
-        for (name, _) in BUILT_IN {
-            let found = load(name, &[]).unwrap().idle();
+        for name in built_in() {
+            let found = load(&name, &[]).unwrap().idle();
             assert_eq!(found, Vec::<String>::new(), "{name}");
         }
     }

@@ -1,6 +1,11 @@
 //! The recipes that the binary carries, and finding the one meant.
 
+use std::borrow::Cow;
 use std::path::Path;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use toml::{Table, Value};
 
 use super::{ConfigError, keys};
 
@@ -11,69 +16,90 @@ macro_rules! built_in {
     };
 }
 
-/// Name and text of each built-in recipe: those for a CPU, then one for each row of the paper's tables.
-pub const BUILT_IN: &[(&str, &str)] = built_in![
+/// Name and text of the recipes for a CPU.
+const FOR_CPU: &[(&str, &str)] = built_in![
     "quickstart",
     "smollm2-gsm8k",
     "smollm2-mbppplus",
     "smollm2-sft",
-    "paper/gemma3-1b-mbppplus-dapo",
-    "paper/gemma3-1b-mbppplus-grpo",
-    "paper/gemma3-1b-mbppplus-pg",
-    "paper/gemma3-1b-mbppplus-rapid-h4",
-    "paper/gemma3-1b-mbppplus-sft",
-    "paper/llama3.2-1b-mbppplus-dapo",
-    "paper/llama3.2-1b-mbppplus-grpo",
-    "paper/llama3.2-1b-mbppplus-pg",
-    "paper/llama3.2-1b-mbppplus-rapid-h4",
-    "paper/llama3.2-1b-mbppplus-sft",
-    "paper/qwen2.5-0.5b-math-dapo",
-    "paper/qwen2.5-0.5b-math-grpo",
-    "paper/qwen2.5-0.5b-math-pg",
-    "paper/qwen2.5-0.5b-math-rapid-h16",
-    "paper/qwen2.5-0.5b-math-rapid-h2",
-    "paper/qwen2.5-0.5b-math-rapid-h4",
-    "paper/qwen2.5-0.5b-math-rapid-h8",
-    "paper/qwen2.5-0.5b-math-sft",
-    "paper/qwen2.5-0.5b-mbppplus-dapo",
-    "paper/qwen2.5-0.5b-mbppplus-grpo",
-    "paper/qwen2.5-0.5b-mbppplus-pg",
-    "paper/qwen2.5-0.5b-mbppplus-rapid-h16",
-    "paper/qwen2.5-0.5b-mbppplus-rapid-h2",
-    "paper/qwen2.5-0.5b-mbppplus-rapid-h4",
-    "paper/qwen2.5-0.5b-mbppplus-rapid-h8",
-    "paper/qwen2.5-0.5b-mbppplus-sft",
-    "paper/qwen2.5-0.5b-minif2f-dapo",
-    "paper/qwen2.5-0.5b-minif2f-grpo",
-    "paper/qwen2.5-0.5b-minif2f-pg",
-    "paper/qwen2.5-0.5b-minif2f-rapid-h16",
-    "paper/qwen2.5-0.5b-minif2f-rapid-h2",
-    "paper/qwen2.5-0.5b-minif2f-rapid-h4",
-    "paper/qwen2.5-0.5b-minif2f-rapid-h8",
-    "paper/qwen2.5-0.5b-minif2f-sft",
-    "paper/qwen2.5-1.5b-mbppplus-dapo",
-    "paper/qwen2.5-1.5b-mbppplus-grpo",
-    "paper/qwen2.5-1.5b-mbppplus-pg",
-    "paper/qwen2.5-1.5b-mbppplus-rapid-h4",
-    "paper/qwen2.5-1.5b-mbppplus-sft",
 ];
 
-/// Text of a built-in recipe.
-#[must_use]
-pub fn source(name: &str) -> Option<&'static str> {
-    BUILT_IN
+/// The folder of the paper's rows in a recipe's name.
+const PAPER: &str = "paper/";
+
+/// The rows of the paper's tables: a recipe for each is put together of the settings of its model, its data set and its algorithm.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rows {
+    models: Table,
+    datasets: Table,
+    algorithms: Table,
+    /// The paper's result by `MODEL-DATASET-ALGORITHM`.
+    rows: Table,
+}
+
+static ROWS: LazyLock<Rows> = LazyLock::new(|| {
+    let text = include_str!("../../recipes/paper/rows.toml");
+    toml::from_str(text).expect("a test reads every row")
+});
+
+impl Rows {
+    /// The recipe of a row, `None` if the paper has no such row.
+    fn recipe(&self, row: &str) -> Option<String> {
+        let result = self.rows.get(row)?.as_str()?;
+        let (model, rest) = part(&self.models, row)?;
+        let (dataset, algorithm) = part(&self.datasets, rest)?;
+        let mut recipe = Table::new();
+        lay_over(&mut recipe, model);
+        lay_over(&mut recipe, dataset);
+        lay_over(&mut recipe, self.algorithms.get(algorithm)?.as_table()?);
+        Some(format!("# The paper's {result}.\n{recipe}"))
+    }
+}
+
+/// The settings whose name begins `name`, and what follows it behind a hyphen.
+fn part<'a, 'n>(settings: &'a Table, name: &'n str) -> Option<(&'a Table, &'n str)> {
+    settings.iter().find_map(|(known, settings)| {
+        let rest = name.strip_prefix(known.as_str())?.strip_prefix('-')?;
+        Some((settings.as_table()?, rest))
+    })
+}
+
+/// Sets in `recipe` what `settings` sets, section by section.
+fn lay_over(recipe: &mut Table, settings: &Table) {
+    for (section, keys) in settings {
+        let entry = recipe
+            .entry(section)
+            .or_insert_with(|| Value::Table(Table::new()));
+        if let (Value::Table(to), Value::Table(from)) = (entry, keys) {
+            to.extend(from.clone());
+        }
+    }
+}
+
+/// The names of the built-in recipes: those for a CPU, then one for each row of the paper's tables.
+pub fn names() -> impl Iterator<Item = String> {
+    let rows = ROWS.rows.keys().map(|row| format!("{PAPER}{row}"));
+    FOR_CPU
         .iter()
-        .find(|(n, _)| *n == name)
-        .map(|(_, text)| *text)
+        .map(|(name, _)| (*name).to_owned())
+        .chain(rows)
+}
+
+/// Text of a built-in recipe.
+fn source(name: &str) -> Option<Cow<'static, str>> {
+    if let Some(row) = name.strip_prefix(PAPER) {
+        return ROWS.recipe(row).map(Cow::Owned);
+    }
+    FOR_CPU
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| Cow::Borrowed(*text))
 }
 
 /// The built-in names in a line: those of the paper by their pattern.
 fn listed() -> String {
-    let short: Vec<&str> = BUILT_IN
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| !name.starts_with("paper/"))
-        .collect();
+    let short: Vec<&str> = FOR_CPU.iter().map(|(name, _)| *name).collect();
     short.join(", ")
         + ", and paper/MODEL-DATASET-ALGORITHM for each row of the paper's tables, such as paper/qwen2.5-0.5b-mbppplus-rapid-h4"
 }
@@ -84,13 +110,13 @@ pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
     if !path.is_file()
         && let Some(text) = source(recipe)
     {
-        return Ok((format!("the built-in recipe {recipe}"), text.to_owned()));
+        return Ok((format!("the built-in recipe {recipe}"), text.into_owned()));
     }
     std::fs::read_to_string(path)
         .map(|text| (recipe.to_owned(), text))
         .map_err(|error| {
-            let names = BUILT_IN.iter().map(|(name, _)| *name);
-            let meant = keys::nearest(recipe, names.clone())
+            let names: Vec<String> = names().collect();
+            let meant = keys::nearest(recipe, names.iter().map(String::as_str))
                 .map(|name| format!(" (did you mean {name}?)"))
                 .unwrap_or_default();
             ConfigError::Unreadable {

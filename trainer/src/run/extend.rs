@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::folder::{
-    Log, RunFolder, checkpoint, content, lines, rollouts, whole_lines, write_aside,
+    Log, RunFolder, checkpoint, content, lines, rollouts, whole_lines, write_whole,
 };
 use super::learning_rate::learning_rate;
 use super::{Job, TrainError};
@@ -286,5 +286,5 @@ fn read(folder: &RunFolder) -> Result<Vec<ExtensionRecord>, TrainError> {
 
 fn write(folder: &RunFolder, records: &[ExtensionRecord]) -> Result<(), TrainError> {
     let path = path(folder);
-    write_aside(&path, &lines(&path, records)?)
+    write_whole(&path, &lines(&path, records)?)
 }

@@ -13,7 +13,7 @@ use verifier_api::Verdict;
 
 use super::TrainError;
 use super::error::percent;
-use super::folder::{self, RunFolder, write_aside};
+use super::folder::{self, RunFolder, write_whole};
 use super::observers::Progress;
 use crate::config::Config;
 use crate::data::{Prompt, PromptRenderer};
@@ -185,7 +185,7 @@ impl SftData {
     /// Saves the correct lines in the run folder, so that a resumed run trains on the same, and returns the demonstrations.
     pub(super) fn save(self, folder: &RunFolder) -> Result<Vec<Demonstration>, TrainError> {
         if let Some(file) = &self.file {
-            write_aside(&folder.root().join(FILE), file)?;
+            write_whole(&folder.root().join(FILE), file)?;
         }
         Ok(self.demonstrations)
     }

@@ -1,12 +1,12 @@
 //! One optimiser update on whole groups.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc;
 
 use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
 use super::TrainError;
-use crate::algo::{self, Estimator, Gradient};
+use crate::algo::{self, Estimator, Metrics};
 use crate::config::{Config, Optimiser, Preset, Reward};
 use crate::data::Phase;
 use crate::policy::Policy;
@@ -131,16 +131,6 @@ pub(super) enum Updated {
     Stale,
 }
 
-/// What the objective made of the engine's numbers.
-#[derive(Default)]
-enum Seen {
-    #[default]
-    Nothing,
-    /// The samples are too far from the policy.
-    Stale,
-    Made(Box<Gradient>),
-}
-
 /// Updates the policy on the groups of a mini-batch. Blocks.
 pub(super) fn update(
     policy: &dyn Policy,
@@ -148,22 +138,18 @@ pub(super) fn update(
     groups: &[SampledGroup],
     position: UpdatePosition,
 ) -> Result<Updated, TrainError> {
-    let seen = Arc::new(Mutex::new(Seen::Nothing));
+    let (send, metrics) = mpsc::channel();
     let report = policy.step(
         groups.iter().map(SampledGroup::trained_group).collect(),
         recipe.temperature,
-        objective(recipe, groups, position.fresh, Arc::clone(&seen)),
+        objective(recipe, groups, position.fresh, send),
         recipe.adamw,
-    );
-    let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
-    let gradient = match seen {
-        Seen::Stale => return Ok(Updated::Stale),
-        Seen::Made(gradient) => Some(gradient),
-        Seen::Nothing => None,
+    )?;
+    let Some(report) = report else {
+        return Ok(Updated::Stale);
     };
-    let report = report?;
-    let gradient = gradient.ok_or_else(|| engine::EngineError::Numeric("the engine made an update without asking for its objective; this is a fault of the program".into()))?;
-    let record = record(recipe, groups, position, &gradient, &report);
+    let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Numeric("the engine made an update without asking for its objective; this is a fault of the program".into()))?;
+    let record = record(recipe, groups, position, metrics, &report);
     Ok(Updated::Done(Box::new(record), report))
 }
 
@@ -174,12 +160,12 @@ struct SampleData {
     reward: Option<f64>,
 }
 
-/// The gradient as the engine asks for it; what was made of the numbers stays in `seen`.
+/// The gradient as the engine asks for it, or `None` if the samples are too far from the policy; what is logged of it goes to `metrics`.
 fn objective(
     recipe: UpdateSettings,
     groups: &[SampledGroup],
     fresh: bool,
-    seen: Arc<Mutex<Seen>>,
+    metrics: mpsc::Sender<Metrics>,
 ) -> Objective {
     let data = |sample: &Sample| SampleData {
         behaviour: sample.trained_logp(),
@@ -221,15 +207,13 @@ fn objective(
             .collect();
         let gradient = algo::gradient(&recipe.estimator, &groups, recipe.max_tokens)
             .map_err(|error| error.to_string())?;
-        let metrics = &gradient.metrics;
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !fresh && metrics.ess < recipe.min_ess * metrics.judged as f64 {
-            *seen = Seen::Stale;
-            return Err("the samples are too far from the policy".into());
+        let made = gradient.metrics;
+        if !fresh && made.ess < recipe.min_ess * made.judged as f64 {
+            return Ok(None);
         }
-        let dlogp = gradient.dlogp.clone();
-        *seen = Seen::Made(Box::new(gradient));
-        Ok(dlogp)
+        // The receiver lives until the step returns.
+        let _ = metrics.send(made);
+        Ok(Some(gradient.dlogp))
     })
 }
 
@@ -237,7 +221,7 @@ fn record(
     recipe: UpdateSettings,
     groups: &[SampledGroup],
     position: UpdatePosition,
-    gradient: &Gradient,
+    metrics: Metrics,
     report: &StepReport,
 ) -> StepRecord {
     let samples = || groups.iter().flat_map(|group| &group.samples);
@@ -259,7 +243,7 @@ fn record(
         groups: GroupCounts::of(groups),
         dropped: position.dropped,
         drawn_reward: position.drawn_reward,
-        algo: gradient.metrics,
+        algo: metrics,
         terms: reward::means(
             &samples()
                 .filter_map(|sample| recipe.terms(sample))

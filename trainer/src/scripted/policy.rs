@@ -224,27 +224,29 @@ impl Policy for Toy {
         temperature: f32,
         objective: Objective,
         adamw: AdamW,
-    ) -> Result<StepReport, EngineError> {
+    ) -> Result<Option<StepReport>, EngineError> {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
         if self.fail_at == Some(number) {
             return Err(EngineError::Device("scripted".into()));
         }
         let mut state = self.state.lock().unwrap();
         let stats = state.stats(&groups, temperature);
-        let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
+        let Some(dlogp) = objective(&stats).map_err(EngineError::Numeric)? else {
+            return Ok(None);
+        };
         let gradient = state.gradient(&groups, temperature, &dlogp);
         state.adamw(&gradient, adamw);
         if self.diverge_at == Some(number) {
             state.weights.fill(f32::NAN);
         }
         let grad_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        Ok(StepReport {
+        Ok(Some(StepReport {
             stats,
             grad_norm,
             forward: Duration::ZERO,
             backward: Duration::ZERO,
             optimiser: Duration::ZERO,
-        })
+        }))
     }
 
     fn sketch(

@@ -12,9 +12,10 @@ pub mod cuda;
 
 use std::ops::Range;
 
-use crate::batch::{Batch, Draw, Sampled};
+use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
+use crate::sample::{Draw, Sampled};
 
 /// A range of elements of the backend's arena; a handle, not memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +94,35 @@ pub enum Dtype {
     F32,
     /// Rounded to bf16, weights and activations alike.
     Bf16,
+}
+
+/// Bytes that a backend holds for an element, by its [`Purpose`]. Gradients and moments are f32 on each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ElementBytes {
+    /// A weight: its f32, and the copy of it that products use.
+    pub weight: usize,
+    /// A key or value.
+    pub cache: usize,
+    /// An activation.
+    pub activation: usize,
+    /// An element of a sum.
+    pub sum: usize,
+}
+
+impl ElementBytes {
+    /// With products of `dtype`, and activations, keys and values of `activation` bytes.
+    pub(crate) fn new(dtype: Dtype, activation: usize) -> Self {
+        let copy = match dtype {
+            Dtype::F32 => 0,
+            Dtype::Bf16 => 2,
+        };
+        Self {
+            weight: 4 + copy,
+            cache: activation,
+            activation,
+            sum: 4,
+        }
+    }
 }
 
 /// Sizes of `y (rows × outputs) = x (rows × inputs) · Wᵀ`.
@@ -184,10 +214,10 @@ pub trait Backend: Send {
     fn ends_first(&self) -> bool {
         false
     }
-    /// Bytes that an element takes in a buffer for `purpose`.
-    fn bytes(&self, purpose: Purpose) -> usize;
-    /// Bytes that a weight takes: its f32, and what products keep of it besides.
-    fn weight_bytes(&self) -> usize;
+    /// Bytes that elements take.
+    fn element_bytes(&self) -> ElementBytes;
+    /// Waits until the device has done all that was asked of it. An error is that of the first operation that failed.
+    fn synchronise(&mut self) -> Result<(), EngineError>;
 
     /// A zeroed buffer. An error says how much was asked for and what to lower.
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError>;

@@ -3,6 +3,7 @@
 use super::{Loaded, Tensor, Weights};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
+use crate::random::SplitMix;
 use crate::text::{Text, bytes};
 
 /// The spread of matrices and embeddings, `initializer_range` of most families.
@@ -20,7 +21,7 @@ pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineErr
         )));
     }
     let mut weights = Weights::default();
-    let mut state = seed;
+    let mut random = SplitMix(seed);
     for (name, shape) in config.tensor_shapes() {
         let size = shape.iter().product();
         let data = if name.contains("norm") {
@@ -34,7 +35,7 @@ pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineErr
             vec![0.0; size]
         } else {
             let width = SPREAD * 12f32.sqrt();
-            (0..size).map(|_| width * centred(&mut state)).collect()
+            (0..size).map(|_| width * centred(&mut random)).collect()
         };
         weights.tensors.insert(name, Tensor { shape, data });
     }
@@ -45,10 +46,7 @@ pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineErr
     })
 }
 
-/// SplitMix64 (Steele, Lea & Flood 2014): a number from −1/2 to 1/2.
-fn centred(state: &mut u64) -> f32 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+/// A number from −1/2 to 1/2.
+fn centred(random: &mut SplitMix) -> f32 {
+    (random.next() >> 40) as f32 / (1u64 << 24) as f32 - 0.5
 }

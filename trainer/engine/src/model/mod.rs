@@ -19,10 +19,11 @@ use self::forward::Keys;
 use self::layout::{Layout, Place, Places};
 use self::work::{Back, Both, Inside, Widths, Work};
 use crate::backend::{Backend, Buf, Purpose};
-use crate::batch::{Batch, Draw, Sampled};
+use crate::batch::Batch;
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::load::TensorSource;
+use crate::sample::{Draw, Sampled};
 
 /// Tokens of a training pack unless set otherwise.
 pub(crate) const PACK_TOKENS: usize = 2048;
@@ -177,7 +178,8 @@ impl Model {
     /// Bytes of weights, gradients and moments in training.
     pub(crate) fn training_bytes(&self) -> u64 {
         let adapters = self.decoder.adapters.as_ref().map_or(0, Adapters::len);
-        let held = self.decoder.backend.weight_bytes() * (self.decoder.weights.len() + adapters);
+        let weight = self.decoder.backend.element_bytes().weight;
+        let held = weight * (self.decoder.weights.len() + adapters);
         (held + 3 * 4 * self.trained().len()) as u64
     }
 
@@ -207,7 +209,7 @@ impl Model {
 
     /// Bytes of one row of the key/value store, over all layers.
     pub fn kv_row_bytes(&self) -> u64 {
-        kv_row_elements(&self.config) * self.decoder.backend.bytes(Purpose::Cache) as u64
+        kv_row_elements(&self.config) * self.decoder.backend.element_bytes().cache as u64
     }
 
     /// Bytes of the device's memory, where it is known.

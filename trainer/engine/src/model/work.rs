@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-use crate::backend::{Backend, Buf, Linear, Purpose, Rows};
+use crate::backend::{Backend, Buf, ElementBytes, Linear, Purpose, Rows};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::model::layout::Projection;
@@ -85,11 +85,12 @@ impl Both<Buf> {
     }
 }
 
-/// Bytes of an element of each purpose.
-pub(crate) fn element_bytes(backend: &dyn Backend) -> Both<usize> {
-    Both {
-        activations: backend.bytes(Purpose::Activations),
-        sums: backend.bytes(Purpose::Sums),
+impl From<ElementBytes> for Both<usize> {
+    fn from(bytes: ElementBytes) -> Self {
+        Self {
+            activations: bytes.activation,
+            sums: bytes.sum,
+        }
     }
 }
 

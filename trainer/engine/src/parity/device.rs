@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::api::{AdamW, Device};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Rows, Target, cpu,
 };
-use crate::batch::{Batch, Draw, Group, Sampled, Span};
+use crate::batch::{Batch, Group, Span};
 use crate::config::{Activation, Family, ModelConfig, Sliding};
 use crate::error::EngineError;
 use crate::load::{Tensor, Weights};
 use crate::model::{Model, Part};
+use crate::sample::{Draw, Sampled};
 use crate::sample::{Sampling, uniform};
 use crate::train;
-use crate::api::{AdamW, Device};
 
 /// How far a device's numbers are from the cpu backend's.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -488,9 +489,10 @@ fn model(
         weight_decay: 0.01,
         clip_norm: 1.0,
     };
-    let objective = Box::new(move |_: &[_]| Ok(dlogp));
+    let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
     let report = train::step(&mut model, &groups, 0.9, objective, &adamw)?;
-    let logp = report.stats.iter().flat_map(|stats| stats.logp.clone());
+    let stats = report.iter().flat_map(|report| &report.stats);
+    let logp = stats.flat_map(|stats| stats.logp.clone());
     found.push(("log-probabilities", logp.collect()));
     let mut gradient = Vec::new();
     for (name, _) in model.trained_shapes() {

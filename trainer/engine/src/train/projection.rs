@@ -1,6 +1,7 @@
 //! A vector of any length as a short one that keeps inner products: the count sketch.
 
 use crate::error::EngineError;
+use crate::random::mix;
 
 /// Elements that share one hash: they fall into neighbouring buckets, each with a sign of its own.
 const BLOCK: usize = 64;
@@ -64,14 +65,6 @@ impl Sketch {
 /// The value, negated where the lowest bit is set.
 fn signed(value: f32, bits: u64) -> f32 {
     f32::from_bits(value.to_bits() ^ ((bits as u32 & 1) << 31))
-}
-
-/// The finaliser of `SplitMix64` (Steele, Lea & Flood 2014), one step on.
-fn mix(x: u64) -> u64 {
-    let z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

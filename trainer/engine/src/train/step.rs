@@ -9,18 +9,18 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use crate::api::{AdamW, Objective, StepReport};
 use crate::backend::Buf;
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::Gradient;
 use crate::model::forward::Keys;
-use crate::model::work::{Inside, Work, element_bytes};
+use crate::model::work::{Inside, Work};
 use crate::sample::{self, LEAST_TEMPERATURE};
 use crate::train::adamw;
 use crate::train::kept::{Kept, Plan, default_budget};
 use crate::train::pack::{Pack, pack};
-use crate::api::{AdamW, Objective, StepReport};
 
 /// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. `None` if the objective skips the update. Weights and moments stay as they
 /// were then, and on an error.
@@ -96,15 +96,15 @@ pub fn step(
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, o.gradient, o.m, o.v, &numbers);
     // Waits for a device that works behind the calls, so that what goes wrong in the update is told as its failure, and its time is its own.
-    backend.download(weights.at(0, 0), &mut [])?;
+    backend.synchronise()?;
     model.updates += 1;
-    Ok(StepReport {
+    Ok(Some(StepReport {
         stats,
         grad_norm: norm,
         forward,
         backward,
         optimiser: began.elapsed(),
-    })
+    }))
 }
 
 /// Per-token log-probabilities and entropies of given completions, groups in order, completions in order.
@@ -214,7 +214,7 @@ impl MiniBatch {
         let packs = self.packs[packs].iter();
         let tokens: Vec<usize> = packs.map(|p| p.batch.tokens.len()).collect();
         let layers = model.config().num_hidden_layers;
-        let width = element_bytes(model.decoder.backend.as_ref());
+        let width = model.decoder.backend.element_bytes().into();
         Plan::new(model.decoder.widths, layers, &tokens, budget, width)
     }
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::api::Device;
 use crate::backend::cuda::probe::{self, Absent, Found};
-use crate::backend::{Backend, Dtype, cpu, cuda};
+use crate::backend::{Backend, Dtype, ElementBytes, cpu, cuda};
 use crate::error::EngineError;
 use crate::parity::device::{Compared, of_gpu};
 
@@ -39,6 +39,14 @@ impl Device {
                     "cuda:{n} cannot be used: {absent}"
                 ))),
             },
+        }
+    }
+
+    /// Bytes that elements take on it. The CPU's for a GPU that is not there.
+    pub(crate) fn element_bytes(self, dtype: Dtype) -> ElementBytes {
+        match self.found() {
+            Ok(Some(_)) => cuda::element_bytes(dtype),
+            Ok(None) | Err(_) => cpu::element_bytes(dtype),
         }
     }
 

@@ -11,16 +11,17 @@ use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
 use engine::model::Model;
+use engine::random::SplitMix;
 
-/// SplitMix64: numbers that are the same everywhere.
+/// Numbers that are the same everywhere.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        let mut random = SplitMix(self.0);
+        let number = random.next();
+        self.0 = random.0;
+        number
     }
 
     pub(crate) fn below(&mut self, n: usize) -> usize {

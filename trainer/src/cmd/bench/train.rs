@@ -66,15 +66,9 @@ pub(super) fn update(engine: &Engine, groups: Vec<Group>) -> anyhow::Result<()> 
     // A gradient of ordinary size in every token.
     let objective = Box::new(|stats: &[TokenStats]| {
         let count = stats.len() as f32;
-        Ok(stats
-            .iter()
-            .map(|s| {
-                s.logp
-                    .iter()
-                    .map(|logp| -0.01 * logp.signum() / count)
-                    .collect()
-            })
-            .collect())
+        let of = |logp: &f32| -0.01 * logp.signum() / count;
+        let dlogp = stats.iter().map(|s| s.logp.iter().map(of).collect());
+        Ok(Some(dlogp.collect()))
     });
     let adamw = AdamW {
         lr: 1e-9,

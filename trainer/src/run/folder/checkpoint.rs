@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
 
-use super::{RunFolder, lines, write_aside};
+use super::{RunFolder, lines, write_whole};
 use crate::checkpoint_settings::{self, SettingsFile};
 use crate::policy::Policy;
 use crate::record::EvalRecord;
@@ -68,14 +68,14 @@ fn write(
     step: usize,
 ) -> Result<(), TrainError> {
     policy.save_model(aside.to_owned())?;
-    write_aside(
+    write_whole(
         &aside.join(checkpoint_settings::NAME),
         card.text(step).as_bytes(),
     )?;
     policy.save_state(aside.join(STATE))?;
     let mark = serde_json::to_vec(&Mark { version: 1, step })
         .map_err(|error| TrainError::io(aside, error.into()))?;
-    write_aside(&aside.join(MARK), &mark)?;
+    write_whole(&aside.join(MARK), &mark)?;
     // The names in the folder must be on the disk before the folder has its own.
     sync(aside)
 }
@@ -188,7 +188,7 @@ pub(in crate::run) fn step_back(
             Some(evaluation) if number == 0 => {
                 if let Some(record) = evaluation {
                     let path = folder.join("eval.json");
-                    write_aside(&path, &lines(&path, [record])?)?;
+                    write_whole(&path, &lines(&path, [record])?)?;
                 }
                 let kept = run.checkpoints().join(format!("ended-{step}"));
                 clear(&kept)?;

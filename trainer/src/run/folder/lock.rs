@@ -4,15 +4,11 @@ use std::fs::{DirEntry, File, TryLockError};
 use std::path::Path;
 
 use super::{RunFolder, make, provenance};
+use crate::atomic_file;
 use crate::run::TrainError;
 
-/// What may be in a folder before a run begins: a start that was cut off leaves the first three and a note of its data, `rapid quickstart` begins with the last.
-const BEFOREHAND: [&str; 4] = [
-    ".lock",
-    "config.toml.partial",
-    "data.json.partial",
-    "verifier.log",
-];
+/// What may be in a folder before a run begins, besides partial files and a note of its data: an interrupted start leaves the first, `rapid quickstart` the second.
+const BEFOREHAND: [&str; 2] = [".lock", "verifier.log"];
 
 impl RunFolder {
     /// Refuses a place where a new run cannot be kept by itself. Nothing is made.
@@ -104,6 +100,7 @@ fn stranger(root: &Path) -> Result<Option<String>, TrainError> {
     let entries = std::fs::read_dir(root).map_err(|source| TrainError::io(root, source))?;
     let strange = |entry: &DirEntry| {
         let known = BEFOREHAND.iter().any(|name| entry.file_name() == *name)
+            || atomic_file::is_partial(&entry.file_name())
             || provenance::is_note(&entry.path());
         let empty = std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
         !known && !empty

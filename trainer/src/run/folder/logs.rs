@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{RunFolder, write_aside};
+use super::{RunFolder, write_whole};
 use crate::run::TrainError;
 
 /// A file of one JSON object a line, each with a `step`.
@@ -82,7 +82,7 @@ impl RunFolder {
     ) -> Result<(), TrainError> {
         let path = self.log(log);
         if !records.is_empty() {
-            return write_aside(&path, &lines(&path, records)?);
+            return write_whole(&path, &lines(&path, records)?);
         }
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -9,10 +9,10 @@ pub(in crate::run) mod rollouts;
 pub(in crate::run) mod truncate;
 
 use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::TrainError;
+use crate::atomic_file;
 
 pub use logs::{Log, read_log};
 pub(in crate::run) use logs::{content, lines, whole_lines};
@@ -104,22 +104,13 @@ impl RunFolder {
 
     /// Saves the resolved configuration, in place of an older one.
     pub(in crate::run) fn save_config(&self, config: &str) -> Result<(), TrainError> {
-        write_aside(&self.config(), config.as_bytes())
+        write_whole(&self.config(), config.as_bytes())
     }
 }
 
-/// Writes a file under another name, then renames it: a reader sees the old content or the new.
-pub(in crate::run) fn write_aside(path: &Path, content: &[u8]) -> Result<(), TrainError> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".partial");
-    let aside = PathBuf::from(aside);
-    File::create(&aside)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&aside, path))
-        .map_err(|source| {
-            let _ = std::fs::remove_file(&aside);
-            TrainError::io(path, source)
-        })
+/// Writes a file in one motion: a reader sees the old content or the new.
+pub(in crate::run) fn write_whole(path: &Path, content: &[u8]) -> Result<(), TrainError> {
+    atomic_file::write(path, content).map_err(|source| TrainError::io(path, source))
 }
 
 fn make(folder: &Path) -> Result<(), TrainError> {

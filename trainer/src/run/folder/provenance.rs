@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use verifier_api::GraderInfo;
 
-use super::{RunFolder, content, write_aside};
+use super::{RunFolder, content, write_whole};
 use crate::config::Config;
 use crate::run::TrainError;
 
@@ -245,7 +245,7 @@ impl Provenance {
     pub(in crate::run) fn save(&self, folder: &RunFolder) -> Result<(), TrainError> {
         let path = folder.root().join(NAME);
         let text = serde_json::to_vec(self).map_err(|error| TrainError::io(&path, error.into()))?;
-        write_aside(&path, &text)
+        write_whole(&path, &text)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DRAWN, RunFolder, lines, write_aside};
+use super::{DRAWN, RunFolder, lines, write_whole};
 use crate::data::{Phase, Prompt, Schedule};
 use crate::eval;
 use crate::record::SampleRecord;
@@ -63,7 +63,7 @@ pub(in crate::run) fn save(
         groups,
     };
     let text = serde_json::to_vec(&stored).map_err(|error| TrainError::io(&path, error.into()))?;
-    write_aside(&path, &text)
+    write_whole(&path, &text)
 }
 
 /// The completions of a phase or an evaluation that an earlier process sampled, from the same weights as in [`load`].
@@ -189,7 +189,7 @@ pub(in crate::run) fn dump_phase(
         .flat_map(SampleRecord::of_group)
         .collect();
     let path = run.phase_samples(phase.index, drawn.from);
-    write_aside(&path, &lines(&path, &records)?)?;
+    write_whole(&path, &lines(&path, &records)?)?;
     let title = format!(
         "Phase {}: training samples drawn after {} updates",
         phase.index,
@@ -205,14 +205,14 @@ pub(in crate::run) fn dump_evaluation(
     records: &[eval::Record],
 ) -> Result<(), TrainError> {
     let path = run.eval_samples(step);
-    write_aside(&path, &lines(&path, records)?)?;
+    write_whole(&path, &lines(&path, records)?)?;
     let title = format!("Evaluation after {step} updates");
     let samples = records.iter().map(|record| &record.sample);
     write_page(&path, &transcript::page(&title, samples))
 }
 
 fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {
-    write_aside(&samples.with_extension("md"), page.as_bytes())
+    write_whole(&samples.with_extension("md"), page.as_bytes())
 }
 
 /// The first samples of a dump, as many as an excerpt shows; none if there is no such file.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Log, RunFolder, content, whole_lines, write_aside};
+use super::{Log, RunFolder, content, whole_lines, write_whole};
 use crate::record::{AlarmRecord, EvalRecord, StepRecord, StepTimings};
 use crate::run::TrainError;
 
@@ -16,7 +16,7 @@ pub(in crate::run) struct Truncation {
 impl Truncation {
     /// Replaces the log by it.
     pub(in crate::run) fn apply(&self) -> Result<(), TrainError> {
-        write_aside(&self.path, &self.kept)
+        write_whole(&self.path, &self.kept)
     }
 }
 

@@ -22,12 +22,13 @@ use self::lanes::Level;
 use self::packed::PackedWeights;
 use self::threads::{CHUNK, Threads};
 use crate::backend::{
-    AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Rows, Target,
+    AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
 };
-use crate::batch::{Batch, Draw, Sampled};
+use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
 use crate::sample::NotFinite;
+use crate::sample::{Draw, Sampled};
 
 /// Rows over which a weight's gradient is summed before the sums are added up.
 const SUM_ROWS: usize = 64;
@@ -40,6 +41,7 @@ pub fn open(threads: Option<usize>) -> Result<Box<dyn Backend>, EngineError> {
 /// As [`open`], with matrix products of the given numbers.
 pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend>, EngineError> {
     Ok(Box::new(Cpu {
+        element_bytes: element_bytes(dtype),
         format: match dtype {
             Dtype::F32 => Format::F32,
             Dtype::Bf16 => Format::Bf16,
@@ -57,12 +59,18 @@ pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend
     }))
 }
 
+/// Activations, keys and values are f32 whatever is multiplied.
+pub(crate) fn element_bytes(dtype: Dtype) -> ElementBytes {
+    ElementBytes::new(dtype, size_of::<f32>())
+}
+
 struct Cpu {
     arena: Arena,
     threads: Threads,
     level: Level,
     batch: Batch,
     plan: Plan,
+    element_bytes: ElementBytes,
     format: Format,
     products: Products,
     weights: PackedWeights,
@@ -127,12 +135,12 @@ impl Backend for Cpu {
         crate::memory::total()
     }
 
-    fn bytes(&self, _: Purpose) -> usize {
-        size_of::<f32>()
+    fn element_bytes(&self) -> ElementBytes {
+        self.element_bytes
     }
 
-    fn weight_bytes(&self) -> usize {
-        4 + 2 * usize::from(self.format == Format::Bf16)
+    fn synchronise(&mut self) -> Result<(), EngineError> {
+        Ok(())
     }
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {

@@ -1,8 +1,8 @@
 //! Log-probabilities over the vocabulary: statistics of a row of logits, and the gradient with respect to it.
 
 use super::lanes::{LANES, Lanes, Level, at_level};
-use crate::batch::{Draw, Sampled};
 use crate::sample::{self, NotFinite};
+use crate::sample::{Draw, Sampled};
 
 /// What a row's softmax needs: z = (logit − max) · inverse_temperature, at most 0.
 ///

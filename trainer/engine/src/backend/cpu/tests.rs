@@ -1,8 +1,9 @@
 use super::lanes::{Level, levels};
 use super::{Arena, Cpu, Format, PackedWeights, Plan, Products, Threads};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Target};
-use crate::batch::{Batch, Draw, Span};
+use crate::batch::{Batch, Span};
 use crate::config::Activation;
+use crate::sample::Draw;
 use crate::sample::{self, Sampling};
 
 fn cpu(level: Level) -> Cpu {
@@ -16,6 +17,7 @@ fn cpu_of(level: Level, threads: usize) -> Cpu {
         level,
         batch: Batch::default(),
         plan: Plan::default(),
+        element_bytes: element_bytes(Dtype::F32),
         format: Format::F32,
         products: Products::default(),
         weights: PackedWeights::default(),

@@ -191,6 +191,11 @@ impl Driver for Gpu {
         self.stream.wait()
     }
 
+    fn synchronise(&mut self) -> Result<(), Fault> {
+        self.bind_at_once("a wait for the device")?;
+        self.stream.wait()
+    }
+
     fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {
         self.bind()?;
         if bytes == 0 {

@@ -122,6 +122,8 @@ pub trait Driver: Send {
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault>;
     /// Copies to the host.
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Fault>;
+    /// Waits until everything asked for before is done.
+    fn synchronise(&mut self) -> Result<(), Fault>;
     /// Copies bytes from one place to another; they do not overlap.
     fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault>;
     /// Sets bytes to 0.

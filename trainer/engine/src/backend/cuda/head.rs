@@ -7,9 +7,9 @@ use super::driver::Arg;
 use super::scratch::Use;
 use super::{Cuda, VOCABULARY};
 use crate::backend::{Buf, Target};
-use crate::batch::{Draw, Sampled};
 use crate::error::EngineError;
 use crate::sample::NotFinite;
+use crate::sample::{Draw, Sampled};
 
 /// Bytes of `struct Draw`.
 const DRAW: usize = 32;

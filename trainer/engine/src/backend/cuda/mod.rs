@@ -33,11 +33,12 @@ use self::driver::{Arg, Driver, Fault, Format, Launch};
 use self::passes::Recordings;
 use self::scratch::{Scratch, Use};
 use crate::backend::{
-    AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Rows, Target,
+    AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
 };
-use crate::batch::{Batch, Draw, Sampled};
+use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
+use crate::sample::{Draw, Sampled};
 
 /// Threads of a block that has a row of the vocabulary's width.
 const VOCABULARY: u32 = 512;
@@ -58,6 +59,7 @@ const SUM_PARTS: usize = 1024;
 pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
     Box::new(Cuda {
         driver,
+        element_bytes: element_bytes(dtype),
         activations: match dtype {
             Dtype::F32 => Format::F32,
             Dtype::Bf16 => Format::Bf16,
@@ -74,8 +76,18 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
     })
 }
 
+/// What is multiplied in bf16 is held in bf16.
+pub(crate) fn element_bytes(dtype: Dtype) -> ElementBytes {
+    let activations = match dtype {
+        Dtype::F32 => Format::F32,
+        Dtype::Bf16 => Format::Bf16,
+    };
+    ElementBytes::new(dtype, activations.bytes())
+}
+
 struct Cuda {
     driver: Box<dyn Driver>,
+    element_bytes: ElementBytes,
     /// Of what goes into products and attention.
     activations: Format,
     arena: Arena,
@@ -116,12 +128,15 @@ impl Backend for Cuda {
         true
     }
 
-    fn bytes(&self, purpose: Purpose) -> usize {
-        self.format_for(purpose).bytes()
+    fn element_bytes(&self) -> ElementBytes {
+        self.element_bytes
     }
 
-    fn weight_bytes(&self) -> usize {
-        4 + 2 * usize::from(self.activations == Format::Bf16)
+    fn synchronise(&mut self) -> Result<(), EngineError> {
+        self.check()?;
+        self.driver
+            .synchronise()
+            .map_err(|fault| device_error(&fault))
     }
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
