@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches NVRTC, NVIDIA's compiler of kernels, and NVTX, which hands ranges of time to its profilers, into the cache folder, for the tests of both on a machine without a
-# GPU. Fails where pip or the network is not there. A machine with a GPU needs more: the README says what.
+# GPU. Fails where pip or the network is not there. A machine with a GPU needs more: docs/gpu.md says what.
 set -euo pipefail
 
 home=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use syn::{ImplItem, Item, Type};
 use tests::imports::{Circle, Imports};
 use tests::repository::{code_of, files, links, metadata, relative, root};
 
@@ -54,6 +55,15 @@ const CIRCLE: (&str, &str) = ("wasm", "sandboxes/src/wasm/mod.rs");
 
 /// Longest source file. One that grows beyond it has two subjects.
 const LINES: usize = 600;
+
+/// The sections of ARCHITECTURE.md that follow one prompt and one request through the code.
+const WALKS: [&str; 2] = [
+    "One prompt, from the data set to a checkpoint",
+    "One request, from the route to a verdict",
+];
+
+/// Most functions of a walk.
+const MAX_WALK: usize = 10;
 
 fn sources() -> Vec<(String, String)> {
     let found: Vec<_> = CRATES
@@ -315,4 +325,54 @@ fn no_module_is_a_drawer_for_odds_and_ends() {
             });
         assert_eq!(drawer, None, "{path}");
     }
+}
+
+#[test]
+fn the_walks_through_the_code_name_functions_that_are_there() {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for walk in WALKS {
+        let (_, section) = page.split_once(&format!("## {walk}\n")).unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let items: Vec<&str> = section
+            .lines()
+            .filter_map(|line| line.split_once(". "))
+            .filter(|(number, _)| number.parse::<usize>().is_ok())
+            .map(|(_, item)| item)
+            .collect();
+        assert!(
+            (3..=MAX_WALK).contains(&items.len()),
+            "{walk}: {} functions",
+            items.len()
+        );
+        for item in items {
+            let span = item.strip_prefix('`').and_then(|item| item.split_once('`'));
+            let (path, function) = span
+                .and_then(|(span, _)| span.split_once(": "))
+                .unwrap_or_else(|| panic!("{walk}: no `FILE: FUNCTION` begins {item}"));
+            let source = std::fs::read_to_string(root().join(path))
+                .unwrap_or_else(|error| panic!("{walk}: {path}: {error}"));
+            assert!(
+                defines(&syn::parse_file(&source).unwrap(), function),
+                "{walk}: {path} has no function {function}"
+            );
+        }
+    }
+}
+
+/// Whether a file has the function `name`, or the method `Type::name`.
+fn defines(file: &syn::File, function: &str) -> bool {
+    let method = function.split_once("::");
+    file.items.iter().any(|item| match (item, method) {
+        (Item::Fn(item), None) => item.sig.ident == function,
+        (Item::Impl(block), Some((owner, name))) => {
+            let of_owner = matches!(&*block.self_ty, Type::Path(path)
+                if path.path.segments.last().is_some_and(|last| last.ident == owner));
+            of_owner
+                && block
+                    .items
+                    .iter()
+                    .any(|item| matches!(item, ImplItem::Fn(item) if item.sig.ident == name))
+        }
+        _ => false,
+    })
 }

@@ -1,6 +1,7 @@
-//! What the documents tell people to type works, and prints what they print: each page's commands run in a fresh shell, in an empty folder, one after the other.
+//! The commands of the documents work, and print what the documents print. Each page's commands run one after the other, in a fresh shell and an empty folder.
 //!
-//! `documents.toml` names those that cannot run as they stand, each with its reason. Of these the programs and flags are looked up.
+//! `documents.toml` names the pages that continue another one, and the commands that cannot run as they stand, each with its reason. Of these the programs and
+//! flags are looked up.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -15,7 +16,7 @@ use tests::programs::{free_port, program, run, start};
 use tests::repository::root;
 use tests::shell::{Shown, commands, files};
 
-/// Longest that a page's commands may take together.
+/// Longest that the commands of a page, or of a series of pages, may take together.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// What is said of one command.
@@ -47,6 +48,25 @@ fn own_files(page: &str) -> Vec<(String, PathBuf)> {
         .map(|file| {
             let name = file["name"].as_str().unwrap().to_owned();
             (name, root().join(file["from"].as_str().unwrap()))
+        })
+        .collect()
+}
+
+/// The pages of each series: those that run one after the other in one folder.
+fn series() -> Vec<Vec<String>> {
+    let notes = notes();
+    let name = |page: &toml::Value| page.as_str().unwrap().to_owned();
+    notes["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|series| {
+            series["pages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(name)
+                .collect()
         })
         .collect()
 }
@@ -149,32 +169,34 @@ fn every_program_and_flag_is_there_whether_the_command_is_run_or_not() {
 
 #[test]
 fn the_readmes_commands_run_and_print_what_it_says() {
-    runs("README.md");
+    runs(&["README.md"]);
+}
+
+#[test]
+fn the_commands_of_a_series_of_pages_run_and_print_what_they_say() {
+    for series in series() {
+        let pages: Vec<&str> = series.iter().map(String::as_str).collect();
+        runs(&pages);
+    }
 }
 
 #[test]
 fn the_other_pages_commands_run_and_print_what_they_say() {
+    let in_series = series().concat();
     for (page, text) in pages() {
-        if page != "README.md" && !commands(&text).is_empty() {
-            runs(&page);
+        if page != "README.md" && !in_series.contains(&page) && !commands(&text).is_empty() {
+            runs(&[&page]);
         }
     }
 }
 
-/// Runs a page's commands.
-fn runs(page: &str) {
+/// Runs the commands of these pages, one page after the other.
+fn runs(pages: &[&str]) {
     if artifacts::model().is_none() || artifacts::sandbox().is_none() {
         return;
     }
-    let text = std::fs::read_to_string(root().join(page)).unwrap();
     let exceptions = exceptions();
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files(&text) {
-        std::fs::write(folder.path().join(name), text).unwrap();
-    }
-    for (name, from) in own_files(page) {
-        std::fs::copy(from, folder.path().join(name)).unwrap();
-    }
     for file in ["trainer", "datasets", "sandboxes"] {
         std::os::unix::fs::symlink(root().join(file), folder.path().join(file)).unwrap();
     }
@@ -194,8 +216,19 @@ fn runs(page: &str) {
 
     let mut script = String::from(BEFORE);
     let mut compared = Vec::new();
-    for (number, shown) in commands(&text).iter().enumerate() {
-        let with = match exception(&exceptions, page, shown).map(|exception| &exception.what) {
+    let mut shown = Vec::new();
+    for page in pages {
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        for (name, text) in files(&text) {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        for (name, from) in own_files(page) {
+            std::fs::copy(from, folder.path().join(name)).unwrap();
+        }
+        shown.extend(commands(&text).into_iter().map(|shown| (*page, shown)));
+    }
+    for (number, (page, shown)) in shown.into_iter().enumerate() {
+        let with = match exception(&exceptions, page, &shown).map(|exception| &exception.what) {
             Some(What::NotRun) => continue,
             Some(What::With(with)) => with.as_str(),
             None => "",
@@ -224,7 +257,7 @@ fn runs(page: &str) {
             .unwrap();
         }
         if let Some((language, expected)) = &shown.output {
-            compared.push((number, language.clone(), on_free_ports(expected)));
+            compared.push((page, number, language.clone(), on_free_ports(expected)));
         }
     }
     std::fs::write(folder.path().join("commands.sh"), &script).unwrap();
@@ -232,11 +265,11 @@ fn runs(page: &str) {
     assert_eq!(
         outcome.code,
         Some(0),
-        "{page}\n{script}\nstdout:\n{}\nstderr:\n{}",
+        "{pages:?}\n{script}\nstdout:\n{}\nstderr:\n{}",
         outcome.stdout,
         outcome.stderr
     );
-    for (number, language, expected) in compared {
+    for (page, number, language, expected) in compared {
         let printed = std::fs::read_to_string(outputs.join(number.to_string())).unwrap();
         assert_same(page, &language, &expected, &printed);
     }
@@ -335,19 +368,45 @@ fn masked(text: &str) -> String {
 }
 
 #[test]
-fn every_link_into_the_repository_leads_somewhere() {
+fn every_link_into_the_repository_leads_to_a_file_and_to_a_heading_of_it() {
     for (page, text) in pages() {
         let folder = root().join(&page).parent().unwrap().to_owned();
         for link in text
             .split("](")
             .skip(1)
             .filter_map(|rest| rest.split(')').next())
+            .filter(|link| !link.contains("://"))
         {
-            let path = link.split('#').next().unwrap_or_default();
-            assert!(
-                path.is_empty() || path.contains("://") || folder.join(path).exists(),
-                "{page} links to {link}"
-            );
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() {
+                root().join(&page)
+            } else {
+                folder.join(path)
+            };
+            assert!(target.exists(), "{page} links to {link}");
+            if !heading.is_empty() {
+                let text = std::fs::read_to_string(&target).unwrap();
+                assert!(
+                    anchors(&text).contains(&heading.to_owned()),
+                    "{page} links to {link}, and there is no such heading"
+                );
+            }
         }
     }
+}
+
+/// The anchors of a page's headings, as GitHub makes them: lower case, spaces as hyphens, other signs left out.
+fn anchors(page: &str) -> Vec<String> {
+    let headings = page.lines().filter_map(|line| {
+        let heading = line.trim_start_matches('#');
+        (heading.len() < line.len()).then(|| heading.strip_prefix(' '))?
+    });
+    let letter = |c: char| match c {
+        ' ' => Some('-'),
+        c if c.is_alphanumeric() || matches!(c, '-' | '_') => Some(c),
+        _ => None,
+    };
+    headings
+        .map(|heading| heading.to_lowercase().chars().filter_map(letter).collect())
+        .collect()
 }

@@ -119,7 +119,7 @@ impl Data {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Algorithm {
-    /// A row of the table in the README.
+    /// A row of the table in `docs/algorithms.md`.
     pub preset: Preset,
     /// What multiplies a completion's advantage.
     pub factor: Factor,
