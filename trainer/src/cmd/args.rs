@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use datasets::Dataset;
-use engine::sample::LEAST_TEMPERATURE;
+use engine::sample::MIN_TEMPERATURE;
 use engine::{Engine, EngineOptions, Sampling};
 use trainer::config::{self, MOST_COMPLETIONS, MOST_THREADS, NamedModel};
 use trainer::run::{TrainError, locate_model};
@@ -242,7 +242,7 @@ pub(crate) fn up_to(
 pub(crate) fn temperature(text: &str) -> Result<f32, String> {
     text.parse()
         .ok()
-        .filter(|t: &f32| *t == 0.0 || (LEAST_TEMPERATURE..=100.0).contains(t))
+        .filter(|t: &f32| *t == 0.0 || (MIN_TEMPERATURE..=100.0).contains(t))
         .ok_or_else(|| "give 0, which is greedy, or a number from 0.000001 to 100".to_owned())
 }
 

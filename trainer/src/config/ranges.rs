@@ -24,7 +24,7 @@ pub const MOST_RANK: usize = 1 << 16;
 pub const MOST_MIB: u64 = 1 << 24;
 
 /// Lowest temperature above 0 that the engine divides by.
-pub(super) const LEAST_TEMPERATURE: f64 = 1e-6;
+pub(super) const MIN_TEMPERATURE: f64 = 1e-6;
 /// More than there are tasks, evaluations or checkpoints in any run.
 const MOST_COUNTED: usize = 1_000_000_000;
 /// Largest of numbers that have no end of their own.
@@ -101,7 +101,7 @@ const RANGES: &[(&str, &str, Range, &str)] = &[
     (
         "sampling",
         "temperature",
-        between(LEAST_TEMPERATURE, 100.0),
+        between(MIN_TEMPERATURE, 100.0),
         " (the paper has 0.9): training samples, and at 0 there is nothing to sample",
     ),
     ("sampling", "max_tokens", whole(1, MOST_TOKENS), ""),
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_lowest_temperature_is_the_engines() {
-        assert_eq!(LEAST_TEMPERATURE as f32, engine::sample::LEAST_TEMPERATURE);
+        assert_eq!(MIN_TEMPERATURE as f32, engine::sample::MIN_TEMPERATURE);
     }
 
     #[test]

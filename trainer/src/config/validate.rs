@@ -1,6 +1,6 @@
 //! What no single number can be refused for: names, and keys that do not go together.
 
-use super::ranges::LEAST_TEMPERATURE;
+use super::ranges::MIN_TEMPERATURE;
 use super::{Baseline, BehaviourLogprob, Config, ConfigError, MOST_COMPLETIONS, Preset, Reward};
 
 /// Refuses a configuration that cannot run, naming the key and the remedy.
@@ -206,7 +206,7 @@ fn reward_and_eval(config: &Config) -> Result<(), ConfigError> {
             "all of its weights are 0, so every completion would have the reward 0; leave `reward.correct` at 1",
         );
     }
-    if config.eval.temperature > 0.0 && config.eval.temperature < LEAST_TEMPERATURE {
+    if config.eval.temperature > 0.0 && config.eval.temperature < MIN_TEMPERATURE {
         return refuse(
             "eval.temperature",
             "it is too low to divide by; give 0, which takes the likeliest token, or a number of at least 0.000001",
