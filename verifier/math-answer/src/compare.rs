@@ -1,19 +1,19 @@
 //! Whether two answers are the same, and by which rule.
 
-use super::Policy;
-use super::asks::{Asks, behind_asked};
-use super::finished::left_undone;
-use super::label::{behind_label, same_choice};
-use super::lex::tokens;
-use super::meter::Meter;
-use super::nouns::are_used;
-use super::parse::{Commas, Letters, Read, read};
-use super::quantity::names_unit;
-use super::same::same;
-use super::seed::seed;
-use super::strict;
-use super::syntax::Expr;
-use super::value::Judge;
+use crate::Policy;
+use crate::finished::left_undone;
+use crate::meter::Meter;
+use crate::question::{Asks, behind_asked};
+use crate::read::label::{behind_label, same_choice};
+use crate::read::lex::tokens;
+use crate::read::nouns::are_used;
+use crate::read::parse::{Commas, Letters, Read, read};
+use crate::same::quantity::names_unit;
+use crate::same::same;
+use crate::same::value::Judge;
+use crate::seed::seed;
+use crate::strict;
+use crate::syntax::Expr;
 
 /// Longer answers are compared as text alone, in bytes.
 const MAX_LENGTH: usize = 4096;

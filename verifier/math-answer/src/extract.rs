@@ -1,6 +1,6 @@
 //! Finds the final answer in a completion, in one pass over it.
 
-use super::Extraction;
+use crate::Extraction;
 
 /// An answer as it stands in the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,22 +2,27 @@
 //!
 //! A problem that asks for 27 + 45 has the right value in `\boxed{27 + 45}`. A grader that accepts it teaches a model to copy the problem.
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::{One as _, Zero as _};
+mod distributed;
+mod fractions;
+mod steps;
+mod written;
 
-use super::Rule;
-use super::distributed::{comes_out, same_terms};
-use super::exact::rational;
-use super::fractions::is_reduced_less;
-use super::meter::Meter;
-use super::reals::Reals;
-use super::same::same;
-use super::signs::variants;
-use super::steps::{Shape, Step, Steps, has_variable, shape};
-use super::syntax::{Expr, Relation, SetOperator};
-use super::value::{Judge, is_infinite};
-use super::words;
+use num_bigint::BigInt;
+use num_traits::Zero as _;
+
+use crate::Rule;
+use crate::finished::distributed::{comes_out, same_terms};
+use crate::finished::fractions::is_reduced_less;
+use crate::finished::steps::{Shape, Step, Steps, shape};
+use crate::finished::written::{
+    bare, is_literal, is_power_of_digits, is_ratio_to_one, is_whole, is_whole_quotient, is_written,
+};
+use crate::read::words;
+use crate::same::reals::Reals;
+use crate::same::same;
+use crate::same::signs::variants;
+use crate::same::value::{Judge, is_infinite};
+use crate::syntax::{Expr, Relation, SetOperator};
 
 /// Why an answer is none yet.
 const NOT_A_NUMBER: &str = "it is to be written as one number";
@@ -29,7 +34,7 @@ const APART: &str = "the set is left to be put together";
 const TOO_MUCH: &str = "it takes too many steps";
 
 /// What `given`, which equals `right` by a rule, leaves to be done that `right` does not; `None` where nothing.
-pub(super) fn left_undone(
+pub(crate) fn left_undone(
     rule: Rule,
     right: &Expr,
     given: &Expr,
@@ -137,7 +142,7 @@ fn of_value(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) -> Option<&'s
 
 /// Whether `given` is multiplied out where `right` is, and factored where that is.
 fn is_of_form(right: &Expr, given: &Expr, judge: &Judge, functions: usize) -> bool {
-    if !has_variable(right) {
+    if !right.has_variable() {
         return true;
     }
     let polynomials = is_polynomial(right) && is_polynomial(given);
@@ -259,105 +264,6 @@ fn more(right: Steps, given: Steps) -> Option<&'static str> {
     Some(given.beyond(right)?.name())
 }
 
-/// Without units and names, and the last of several that are equal.
-pub(super) fn bare(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Quantity(inner, _)
-        | Expr::Money(_, inner)
-        | Expr::Degrees(inner)
-        | Expr::Percent(inner) => bare(inner),
-        // 27 + 45 = 72 ≈ 70 says 72 in the end.
-        Expr::Relation(parts, relations)
-            if relations
-                .iter()
-                .all(|relation| matches!(relation, Relation::Equal | Relation::Near)) =>
-        {
-            let exact = relations
-                .iter()
-                .take_while(|relation| **relation == Relation::Equal)
-                .count();
-            parts.get(exact).map_or(expr, bare)
-        }
-        other => other,
-    }
-}
-
-/// A number as one writes it down: digits, a fraction, a mixed number, a power of ten.
-pub(super) fn is_written(expr: &Expr) -> bool {
-    match expr {
-        Expr::Number(_) | Expr::Mixed(..) | Expr::Based(..) | Expr::Words(_) => true,
-        // −(−12) has a sign too many.
-        Expr::Negative(inner) => !is_signed(inner) && is_written(inner),
-        Expr::Percent(inner) | Expr::Degrees(inner) => is_written(inner),
-        Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_written(inner),
-        Expr::Quotient(above, below) => is_whole(above) && is_whole(below),
-        Expr::Power(base, power) => is_ten(base) && is_exponent(power),
-        Expr::Product(factors) => match factors.as_slice() {
-            [mantissa, Expr::Power(base, power)] => {
-                is_literal(mantissa) && is_ten(base) && is_exponent(power)
-            }
-            _ => false,
-        },
-        Expr::Ratio(parts) => parts.iter().all(is_literal),
-        _ => false,
-    }
-}
-
-/// A whole number but 0 and 1, to the powers of which nobody raises who has finished.
-fn is_exponent(expr: &Expr) -> bool {
-    let none =
-        |expr: &Expr| matches!(expr, Expr::Number(number) if number.is_zero() || number.is_one());
-    is_literal(expr) && !none(expr)
-}
-
-fn is_one(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(one) if one.is_one())
-}
-
-/// A power of a number, or a product of such: 2⁴⁹, 2³·5².
-fn is_power_of_digits(expr: &Expr) -> bool {
-    match expr {
-        Expr::Power(base, exponent) => is_literal(base) && is_literal(exponent),
-        Expr::Negative(inner) => is_power_of_digits(inner),
-        Expr::Quotient(above, below) => is_one(above) && is_power_of_digits(below),
-        Expr::Product(factors) => {
-            let power = |one: &&Expr| matches!(one, Expr::Power(..));
-            factors.iter().any(|one| power(&one))
-                && factors
-                    .iter()
-                    .all(|one| is_literal(one) || power(&one) && is_power_of_digits(one))
-        }
-        _ => false,
-    }
-}
-
-pub(super) fn is_literal(expr: &Expr) -> bool {
-    match expr {
-        Expr::Number(_) => true,
-        Expr::Negative(inner) => is_literal(inner),
-        _ => false,
-    }
-}
-
-/// Whether it begins with a sign, or has one above or below its fraction.
-pub(super) fn is_signed(expr: &Expr) -> bool {
-    match expr {
-        Expr::Negative(_) => true,
-        Expr::Quotient(above, below) => is_signed(above) || is_signed(below),
-        Expr::Product(factors) => factors.iter().any(is_signed),
-        Expr::Money(_, inner) | Expr::Percent(inner) | Expr::Degrees(inner) => is_signed(inner),
-        _ => false,
-    }
-}
-
-fn is_whole(expr: &Expr) -> bool {
-    match expr {
-        Expr::Number(number) => number.is_integer(),
-        Expr::Negative(inner) => is_whole(inner),
-        _ => false,
-    }
-}
-
 /// A decimal without an end, such as 0.333…: a number that no decimal with an end is.
 fn is_repeating(expr: &Expr) -> bool {
     match expr {
@@ -371,32 +277,6 @@ fn is_repeating(expr: &Expr) -> bool {
     }
 }
 
-pub(super) fn is_ten(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(ten) if *ten == BigRational::from_integer(10.into()))
-}
-
-/// 12/4 and 12:4, which are 3.
-pub(super) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
-    match expr {
-        Expr::Negative(inner) => is_whole_quotient(inner, meter),
-        Expr::Quotient(..) => rational(expr, meter).is_some_and(|value| value.is_integer()),
-        Expr::Ratio(parts) => match parts.as_slice() {
-            [a, b] => is_whole_quotient(
-                &Expr::Quotient(Box::new(a.clone()), Box::new(b.clone())),
-                meter,
-            ),
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
-/// 2:1, which is as far as a ratio goes.
-fn is_ratio_to_one(expr: &Expr) -> bool {
-    matches!(expr, Expr::Ratio(parts)
-        if matches!(parts.as_slice(), [_, Expr::Number(one)] if one.is_one()))
-}
-
 /// Whether there is an inequality in it that is not solved for a name: the name alone on one side, or between two bounds, and no variable on the others.
 fn is_unsolved(expr: &Expr) -> bool {
     match expr {
@@ -407,7 +287,8 @@ fn is_unsolved(expr: &Expr) -> bool {
             let inequality = |relation: &Relation| {
                 !matches!(relation, Relation::Equal | Relation::Near | Relation::In)
             };
-            relations.iter().any(inequality) && (names != 1 || others.into_iter().any(has_variable))
+            relations.iter().any(inequality)
+                && (names != 1 || others.into_iter().any(Expr::has_variable))
         }
         Expr::List(parts) | Expr::Set(parts) => parts.iter().any(is_unsolved),
         Expr::Combine(a, _, b) => is_unsolved(a) || is_unsolved(b),

@@ -11,13 +11,13 @@ const STEPS: u64 = 1_000_000;
 /// The steps that one comparison has left. Everything whose cost grows with the answers takes from them; once they are spent there is nothing more to take, so that whatever is
 /// left to do ends, and the answers are held to be different.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     left: Cell<u64>,
     spent: Cell<bool>,
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             left: Cell::new(STEPS),
             spent: Cell::new(false),
@@ -25,7 +25,7 @@ impl Meter {
     }
 
     /// Takes steps from what is left; `None` where there are not as many.
-    pub(super) fn spend(&self, steps: u64) -> Option<()> {
+    pub(crate) fn spend(&self, steps: u64) -> Option<()> {
         if let Some(left) = self.left.get().checked_sub(steps)
             && !self.spent.get()
         {
@@ -37,18 +37,18 @@ impl Meter {
     }
 
     /// Whether steps were asked for that there were not.
-    pub(super) fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.spent.get()
     }
 }
 
 /// What arithmetic with two fractions costs: products of their parts, and a common divisor.
-pub(super) fn arithmetic(a: &BigRational, b: &BigRational) -> u64 {
+pub(crate) fn arithmetic(a: &BigRational, b: &BigRational) -> u64 {
     let limbs = words(a.numer()) + words(a.denom()) + words(b.numer()) + words(b.denom());
     8 + limbs * limbs / 8
 }
 
 /// Words of 64 bits.
-pub(super) fn words(value: &BigInt) -> u64 {
+pub(crate) fn words(value: &BigInt) -> u64 {
     value.bits() / 64 + 1
 }

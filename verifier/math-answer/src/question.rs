@@ -2,10 +2,9 @@
 
 use num_rational::BigRational;
 
-use super::parse::{Commas, Letters, read};
-use super::steps::has_variable;
-use super::unit::{Dimension, Measure, measure};
-use super::words::is_numeral;
+use crate::read::parse::{Commas, Letters, read};
+use crate::read::unit::{Dimension, Measure, measure};
+use crate::read::words::is_numeral;
 
 /// Words of a unit: square feet per second.
 const MAX_UNIT: usize = 4;
@@ -22,7 +21,7 @@ const BEFORE: [&str; 7] = [
 
 /// Whether a question asks for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Asked {
+pub(crate) enum Asked {
     /// It may, or there is no question.
     #[default]
     Perhaps,
@@ -32,15 +31,15 @@ pub(super) enum Asked {
 
 /// What a question asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Asks {
+pub(crate) struct Asks {
     /// A percentage.
-    pub(super) percent: Asked,
+    pub(crate) percent: Asked,
     /// An angle in degrees.
-    pub(super) degrees: Asked,
+    pub(crate) degrees: Asked,
     /// Several answers with commas between them.
-    pub(super) commas: bool,
+    pub(crate) commas: bool,
     /// A time of day, and no ratio.
-    pub(super) time: bool,
+    pub(crate) time: bool,
     /// So many of these units: "how many minutes".
     counted: Vec<(BigRational, Dimension)>,
     /// Units that it may ask for in other words: "in hours".
@@ -48,7 +47,7 @@ pub(super) struct Asks {
 }
 
 impl Asks {
-    pub(super) fn of(question: &str) -> Self {
+    pub(crate) fn of(question: &str) -> Self {
         if question.is_empty() {
             return Self::default();
         }
@@ -66,7 +65,7 @@ impl Asks {
     }
 
     /// The size of the unit that is asked for, where it measures the same as one of this size, and is another.
-    pub(super) fn other_unit(&self, size: &BigRational, of: Dimension) -> Option<&BigRational> {
+    pub(crate) fn other_unit(&self, size: &BigRational, of: Dimension) -> Option<&BigRational> {
         let all = || self.counted.iter().chain(&self.named);
         if all().any(|(asked, dimension)| asked == size && *dimension == of) {
             return None;
@@ -77,7 +76,7 @@ impl Asks {
 }
 
 /// The value behind an equals sign, where what stands before it is all of a formula in the question: 33 of m + n = 33, where m + n is asked for.
-pub(super) fn behind_asked<'a>(given: &'a str, question: &str) -> Option<&'a str> {
+pub(crate) fn behind_asked<'a>(given: &'a str, question: &str) -> Option<&'a str> {
     let (asked, value) = given.split_once('=')?;
     let compact = |text: &str| -> String {
         text.chars()
@@ -90,7 +89,7 @@ pub(super) fn behind_asked<'a>(given: &'a str, question: &str) -> Option<&'a str
     }
     // 5 = 33 is none, whatever the question has.
     let left = read(&asked, Commas::Lists, Letters::Names);
-    if left.is_some_and(|left| !has_variable(&left.tree)) {
+    if left.is_some_and(|left| !left.tree.has_variable()) {
         return None;
     }
     // Formulas stand between dollar signs.

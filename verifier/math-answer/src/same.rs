@@ -1,18 +1,25 @@
 //! Whether two parsed answers are the same: by the kind of thing that they are.
 
+mod linear;
+pub(crate) mod named;
+pub(crate) mod quantity;
+pub(crate) mod reals;
+pub(crate) mod signs;
+pub(crate) mod value;
+
 use num_rational::BigRational;
 use num_traits::One as _;
 
-use super::Rule;
-use super::modular::Element;
-use super::named::{assigned, chained, is_ambiguous, names_several, points};
-use super::quantity::{measured, quantities};
-use super::reals::Reals;
-use super::signs::variants;
-use super::syntax::{Bracket, Expr, Relation, SetOperator};
-use super::unit::{Measure, measure};
-use super::value::{Judge, Same};
-use super::words;
+use crate::Rule;
+use crate::arithmetic::modular::Element;
+use crate::read::unit::{Measure, measure};
+use crate::read::words;
+use crate::same::named::{assigned, chained, is_ambiguous, names_several, points};
+use crate::same::quantity::{measured, quantities};
+use crate::same::reals::Reals;
+use crate::same::signs::variants;
+use crate::same::value::{Judge, Same};
+use crate::syntax::{Bracket, Expr, Relation, SetOperator};
 
 /// Elements of longer lists are compared in order only.
 const MAX_UNORDERED: usize = 48;
@@ -31,7 +38,7 @@ impl From<Same> for Rule {
 }
 
 /// The rule by which `given` is `right`.
-pub(super) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
+pub(crate) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
     judge.meter.spend(PAIR)?;
     let (right, given) = (
         variants(right, &judge.meter)?,
@@ -238,7 +245,7 @@ fn begin_alike(items: &[&Expr]) -> bool {
 }
 
 /// The same elements in any order; in braces, however often each is written.
-pub(super) fn unordered(judge: &Judge, right: &[&Expr], given: &[&Expr], braces: bool) -> bool {
+pub(crate) fn unordered(judge: &Judge, right: &[&Expr], given: &[&Expr], braces: bool) -> bool {
     if right.len().max(given.len()) > MAX_UNORDERED || (!braces && right.len() != given.len()) {
         return false;
     }

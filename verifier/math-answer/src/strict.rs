@@ -3,7 +3,7 @@
 //! Kept for comparison with published numbers. It knows no values: 0.25 is not ¼, and (1, 2) not (1,2.0).
 
 /// Whether both are the same text after normalisation.
-pub(super) fn same(right: &str, given: &str) -> bool {
+pub(crate) fn same(right: &str, given: &str) -> bool {
     let (right, given) = (normalise(right), normalise(given));
     !right.is_empty() && right == given
 }

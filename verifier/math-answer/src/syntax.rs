@@ -5,7 +5,7 @@ use num_rational::BigRational;
 
 /// An answer, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Expr {
+pub(crate) enum Expr {
     /// A number written out: an integer, a decimal, a repeating decimal. Never below 0.
     Number(BigRational),
     /// A whole number and a proper fraction: 1⅘.
@@ -61,7 +61,7 @@ pub(super) enum Expr {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Constant {
+pub(crate) enum Constant {
     Pi,
     E,
     I,
@@ -70,27 +70,27 @@ pub(super) enum Constant {
 
 /// The upper or the lower sign of ±.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     PlusMinus,
     MinusPlus,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bracket {
+pub(crate) enum Bracket {
     Round,
     Square,
     Angle,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SetOperator {
+pub(crate) enum SetOperator {
     Union,
     Intersection,
     Difference,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(crate) enum Relation {
     Equal,
     /// ≈
     Near,
@@ -104,7 +104,7 @@ pub(super) enum Relation {
 
 /// Functions that the comparison can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Function {
+pub(crate) enum Function {
     Sin,
     Cos,
     Tan,
@@ -135,7 +135,7 @@ pub(super) enum Function {
 
 impl Function {
     /// The function of a name, as LaTeX or plain text writes it.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "sin" => Self::Sin,
             "cos" => Self::Cos,
@@ -161,7 +161,7 @@ impl Function {
     }
 
     /// Its inverse, where `f^{-1}` writes that.
-    pub(super) fn inverse(self) -> Option<Self> {
+    pub(crate) fn inverse(self) -> Option<Self> {
         Some(match self {
             Self::Sin => Self::Arcsin,
             Self::Cos => Self::Arccos,
@@ -173,7 +173,7 @@ impl Function {
 
 impl Expr {
     /// What it is made of.
-    pub(super) fn parts(&self) -> Vec<&Expr> {
+    pub(crate) fn parts(&self) -> Vec<&Expr> {
         match self {
             Expr::Sum(all)
             | Expr::Product(all)
@@ -206,8 +206,13 @@ impl Expr {
         }
     }
 
+    /// Whether a variable is among its parts.
+    pub(crate) fn has_variable(&self) -> bool {
+        matches!(self, Expr::Symbol(_)) || self.parts().into_iter().any(Expr::has_variable)
+    }
+
     /// Levels of parts within parts.
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         1 + self.parts().into_iter().map(Expr::depth).max().unwrap_or(0)
     }
 }

@@ -1,23 +1,10 @@
 //! Hundreds of pairs of answers, with what a careful reader says of them.
 
-use verifier::grade::math::{Answer, Comparison, Policy, compare, compare_read};
+use math_answer::pairs::{Pair, Reading, read};
+use math_answer::{Answer, Comparison, Policy, compare, compare_read};
 
-/// A line of `math_pairs.tsv`: verdict, right answer, given answer.
-fn pairs() -> Vec<(char, &'static str, &'static str)> {
-    let lines = include_str!("math_pairs.tsv").lines();
-    lines
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| {
-            let mut fields = line.split('\t');
-            let mut next = || {
-                fields
-                    .next()
-                    .unwrap_or_else(|| panic!("three fields: {line}"))
-            };
-            let verdict = next().chars().next().expect("a verdict");
-            (verdict, next(), next())
-        })
-        .collect()
+fn pairs() -> Vec<Pair<'static>> {
+    read(include_str!("math_pairs.tsv")).expect("pairs")
 }
 
 fn same(right: &str, given: &str, policy: Policy) -> bool {
@@ -35,18 +22,18 @@ fn every_pair_has_the_verdict_of_a_careful_reader() {
     let pairs = pairs();
     assert!(pairs.len() >= 600, "{}", pairs.len());
     let mut wrong = Vec::new();
-    for (verdict, right, given) in pairs {
-        let (standard, lenient) = match verdict {
-            '=' => (true, true),
-            '~' => (false, true),
-            '!' => (false, false),
-            other => panic!("{other} is no verdict"),
+    for pair in pairs {
+        let (right, given) = (pair.right, pair.given);
+        let (standard, lenient) = match pair.reading {
+            Reading::Same => (true, true),
+            Reading::Unfinished => (false, true),
+            Reading::Different => (false, false),
         };
         if same(right, given, Policy::Standard) != standard
             || same(right, given, Policy::Lenient) != lenient
         {
             wrong.push(format!(
-                "{verdict} {right} | {given}: {:?}",
+                "{pair:?}: {:?}",
                 compare(right, given, Policy::Standard)
             ));
         }
@@ -82,7 +69,7 @@ fn what_a_task_asks_decides_what_is_counted_and_in_which_unit() {
 #[test]
 fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
     let mut wrong = Vec::new();
-    for (_, right, given) in pairs() {
+    for Pair { right, given, .. } in pairs() {
         if !right.contains('\u{0}') && !same(right, right, Policy::Standard) {
             wrong.push(format!("{right} is not itself"));
         }
@@ -192,8 +179,8 @@ fn hostile_answers_end_and_equal_nothing_else() {
 #[test]
 fn a_verdict_depends_on_the_two_answers_alone() {
     let pairs = pairs();
-    let judge = |(_, right, given): &(char, &str, &str)| {
-        [Policy::Standard, Policy::Lenient].map(|policy| compare(right, given, policy))
+    let judge = |pair: &Pair<'_>| {
+        [Policy::Standard, Policy::Lenient].map(|policy| compare(pair.right, pair.given, policy))
     };
     let forwards: Vec<[Comparison; 2]> = pairs.iter().map(judge).collect();
     let mut backwards: Vec<[Comparison; 2]> = pairs.iter().rev().map(judge).collect();

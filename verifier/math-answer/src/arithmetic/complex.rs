@@ -8,7 +8,7 @@ use dashu_int::{IBig, UBig};
 use num_bigint::{BigInt, Sign};
 use num_rational::BigRational;
 
-pub(super) type Real = FBig<HalfEven, 2>;
+pub(crate) type Real = FBig<HalfEven, 2>;
 
 /// Largest argument of a function of angles, and of an exponential.
 const MAX_ANGLE: f64 = 1e9;
@@ -22,52 +22,52 @@ thread_local! {
 }
 
 /// Drops the digits at hand. Where one answer has asked for very many, all that follow would be cut from those, which takes longer than computing few.
-pub(super) fn forget_constants() {
+pub(crate) fn forget_constants() {
     CONSTANTS.with_borrow_mut(|constants| *constants = ConstCache::new());
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Complex {
-    pub(super) re: Real,
-    pub(super) im: Real,
+pub(crate) struct Complex {
+    pub(crate) re: Real,
+    pub(crate) im: Real,
 }
 
 /// Arithmetic at a precision. Everything is `None` that has no value, or one that is too large.
 #[derive(Clone, Copy)]
-pub(super) struct Digits {
+pub(crate) struct Digits {
     context: Context<HalfEven>,
     precision: usize,
 }
 
 impl Digits {
     /// `precision` in bits.
-    pub(super) fn new(precision: usize) -> Self {
+    pub(crate) fn new(precision: usize) -> Self {
         Self {
             context: Context::new(precision),
             precision,
         }
     }
 
-    pub(super) fn integer(self, value: i64) -> Complex {
+    pub(crate) fn integer(self, value: i64) -> Complex {
         self.real(Real::from(IBig::from(value)))
     }
 
-    pub(super) fn i(self) -> Complex {
+    pub(crate) fn i(self) -> Complex {
         Complex {
             re: Real::ZERO,
             im: Real::ONE,
         }
     }
 
-    pub(super) fn pi(self) -> Complex {
+    pub(crate) fn pi(self) -> Complex {
         self.real(Real::pi(self.precision))
     }
 
-    pub(super) fn real(self, re: Real) -> Complex {
+    pub(crate) fn real(self, re: Real) -> Complex {
         Complex { re, im: Real::ZERO }
     }
 
-    pub(super) fn rational(self, value: &BigRational) -> Option<Complex> {
+    pub(crate) fn rational(self, value: &BigRational) -> Option<Complex> {
         let integer = |n: &BigInt| {
             let (sign, bytes) = n.to_bytes_le();
             let size = IBig::from(UBig::from_le_bytes(&bytes));
@@ -111,21 +111,21 @@ impl Digits {
         self.kept(self.context.div(a.repr(), b.repr()))
     }
 
-    pub(super) fn add(self, a: &Complex, b: &Complex) -> Option<Complex> {
+    pub(crate) fn add(self, a: &Complex, b: &Complex) -> Option<Complex> {
         Some(Complex {
             re: self.plus(&a.re, &b.re)?,
             im: self.plus(&a.im, &b.im)?,
         })
     }
 
-    pub(super) fn sub(self, a: &Complex, b: &Complex) -> Option<Complex> {
+    pub(crate) fn sub(self, a: &Complex, b: &Complex) -> Option<Complex> {
         Some(Complex {
             re: self.less(&a.re, &b.re)?,
             im: self.less(&a.im, &b.im)?,
         })
     }
 
-    pub(super) fn mul(self, a: &Complex, b: &Complex) -> Option<Complex> {
+    pub(crate) fn mul(self, a: &Complex, b: &Complex) -> Option<Complex> {
         if is_zero(&a.im) && is_zero(&b.im) {
             return Some(self.real(self.times(&a.re, &b.re)?));
         }
@@ -135,7 +135,7 @@ impl Digits {
         })
     }
 
-    pub(super) fn div(self, a: &Complex, b: &Complex) -> Option<Complex> {
+    pub(crate) fn div(self, a: &Complex, b: &Complex) -> Option<Complex> {
         if is_zero(&b.im) {
             return Some(Complex {
                 re: self.over(&a.re, &b.re)?,
@@ -154,7 +154,7 @@ impl Digits {
         })
     }
 
-    pub(super) fn abs(self, z: &Complex) -> Option<Real> {
+    pub(crate) fn abs(self, z: &Complex) -> Option<Real> {
         if is_zero(&z.im) {
             return Some(if z.re < Real::ZERO {
                 -z.re.clone()
@@ -174,7 +174,7 @@ impl Digits {
     }
 
     /// A whole power, by squaring.
-    pub(super) fn power(self, base: &Complex, exponent: i64) -> Option<Complex> {
+    pub(crate) fn power(self, base: &Complex, exponent: i64) -> Option<Complex> {
         let mut result = self.integer(1);
         let mut square = base.clone();
         let mut left = exponent.unsigned_abs();
@@ -195,7 +195,7 @@ impl Digits {
     }
 
     /// The principal root.
-    pub(super) fn sqrt(self, z: &Complex) -> Option<Complex> {
+    pub(crate) fn sqrt(self, z: &Complex) -> Option<Complex> {
         if is_zero(&z.im) {
             return Some(if z.re < Real::ZERO {
                 Complex {
@@ -212,7 +212,7 @@ impl Digits {
         )?)
     }
 
-    pub(super) fn exp(self, z: &Complex) -> Option<Complex> {
+    pub(crate) fn exp(self, z: &Complex) -> Option<Complex> {
         if !(within(&z.re, MAX_POWER) && within(&z.im, MAX_ANGLE)) {
             return None;
         }
@@ -231,7 +231,7 @@ impl Digits {
     }
 
     /// The principal logarithm.
-    pub(super) fn ln(self, z: &Complex) -> Option<Complex> {
+    pub(crate) fn ln(self, z: &Complex) -> Option<Complex> {
         let size = self.abs(z)?;
         if is_zero(&size) {
             return None;
@@ -268,17 +268,17 @@ impl Digits {
     }
 
     /// Of real angles.
-    pub(super) fn sin(self, z: &Complex) -> Option<Complex> {
+    pub(crate) fn sin(self, z: &Complex) -> Option<Complex> {
         is_zero(&z.im).then(|| self.sine(&z.re).map(|re| self.real(re)))?
     }
 
     /// Of real angles.
-    pub(super) fn cos(self, z: &Complex) -> Option<Complex> {
+    pub(crate) fn cos(self, z: &Complex) -> Option<Complex> {
         is_zero(&z.im).then(|| self.cosine(&z.re).map(|re| self.real(re)))?
     }
 
     /// Of real numbers.
-    pub(super) fn atan(self, z: &Complex) -> Option<Complex> {
+    pub(crate) fn atan(self, z: &Complex) -> Option<Complex> {
         if !is_zero(&z.im) || is_zero(&z.re) {
             return is_zero(&z.im).then(|| self.integer(0));
         }
@@ -287,13 +287,13 @@ impl Digits {
     }
 
     /// Of real numbers from −1 to 1: atan2(x, √(1 − x²)).
-    pub(super) fn asin(self, z: &Complex) -> Option<Complex> {
+    pub(crate) fn asin(self, z: &Complex) -> Option<Complex> {
         let (x, rest) = self.on_circle(z)?;
         self.angle(&x, &rest)
     }
 
     /// Of real numbers from −1 to 1: atan2(√(1 − x²), x).
-    pub(super) fn acos(self, z: &Complex) -> Option<Complex> {
+    pub(crate) fn acos(self, z: &Complex) -> Option<Complex> {
         let (x, rest) = self.on_circle(z)?;
         self.angle(&rest, &x)
     }
@@ -319,7 +319,7 @@ impl Digits {
     }
 }
 
-pub(super) fn is_zero(x: &Real) -> bool {
+pub(crate) fn is_zero(x: &Real) -> bool {
     x.repr().significand().is_zero()
 }
 

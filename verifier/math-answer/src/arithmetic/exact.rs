@@ -6,8 +6,8 @@ use num_bigint::{BigInt, BigUint, Sign};
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
-use super::meter::{Meter, arithmetic, words};
-use super::syntax::{Expr, Function};
+use crate::meter::{Meter, arithmetic, words};
+use crate::syntax::{Expr, Function};
 
 /// No number of more bits is computed.
 const MAX_BITS: u64 = 8192;
@@ -15,7 +15,7 @@ const MAX_BITS: u64 = 8192;
 const MAX_FACTORIAL: u32 = 512;
 
 /// The rational number that `expr` is, where that can be computed within bounds.
-pub(super) fn rational(expr: &Expr, meter: &Meter) -> Option<BigRational> {
+pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<BigRational> {
     meter.spend(4)?;
     let rational = |expr: &Expr| rational(expr, meter);
     let value = match expr {
@@ -81,7 +81,7 @@ pub(super) fn rational(expr: &Expr, meter: &Meter) -> Option<BigRational> {
 }
 
 /// A fraction in lowest terms, its denominator being positive. The library's own reduction takes many times as long, and longest where the denominator is 1.
-pub(super) fn reduced(numerator: BigInt, denominator: BigInt) -> BigRational {
+pub(crate) fn reduced(numerator: BigInt, denominator: BigInt) -> BigRational {
     if denominator.is_one() {
         return BigRational::from_integer(numerator);
     }
@@ -111,7 +111,7 @@ fn lcm(a: &BigInt, b: &BigInt) -> BigInt {
     (a / gcd(a, b) * b).abs()
 }
 
-pub(super) fn bounded(value: BigRational) -> Option<BigRational> {
+pub(crate) fn bounded(value: BigRational) -> Option<BigRational> {
     (value.numer().bits() <= MAX_BITS && value.denom().bits() <= MAX_BITS).then_some(value)
 }
 
@@ -177,7 +177,7 @@ fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<BigRati
 }
 
 /// Whether a is less than b.
-pub(super) fn below(a: &BigRational, b: &BigRational) -> bool {
+pub(crate) fn below(a: &BigRational, b: &BigRational) -> bool {
     a.numer() * b.denom() < b.numer() * a.denom()
 }
 

@@ -11,11 +11,11 @@ use num_integer::Integer as _;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
-use super::exact::rational;
-use super::meter::{Meter, words};
-use super::prime::Prime;
-use super::seed::mix;
-use super::syntax::{Constant, Expr, Function};
+use crate::arithmetic::exact::rational;
+use crate::arithmetic::prime::Prime;
+use crate::meter::{Meter, words};
+use crate::seed::mix;
+use crate::syntax::{Constant, Expr, Function};
 
 /// Factorials of larger numbers are not computed.
 const MAX_FACTORIAL: u64 = 4096;
@@ -24,13 +24,13 @@ const MAX_FACTOR: u64 = 1 << 12;
 
 /// a + bi.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Element {
+pub(crate) struct Element {
     re: u64,
     im: u64,
 }
 
 /// A field, and the values that names have in it.
-pub(super) struct Field {
+pub(crate) struct Field {
     prime: Prime,
     seed: u64,
     names: HashMap<String, Element>,
@@ -40,7 +40,7 @@ pub(super) struct Field {
 
 /// Why there is no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(crate) enum Missing {
     /// It holds something that is not computed here, or what may be computed is.
     Unknown,
     /// A division by zero at this point: another one may have a value.
@@ -49,7 +49,7 @@ pub(super) enum Missing {
 
 impl Field {
     /// Field `number` of a seed.
-    pub(super) fn new(seed: u64, number: u64) -> Self {
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
         let seed = mix(seed ^ mix(number));
         Self {
             prime: Prime::of(seed),
@@ -60,7 +60,7 @@ impl Field {
     }
 
     /// The value of `expr`.
-    pub(super) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
+    pub(crate) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
         meter.spend(4).ok_or(Missing::Unknown)?;
         match expr {
             Expr::Number(number) => self.of_rational(number, meter),

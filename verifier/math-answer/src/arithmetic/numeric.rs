@@ -10,11 +10,11 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{Signed as _, ToPrimitive as _};
 
-use super::complex::{Complex, Digits, Real, forget_constants, is_zero};
-use super::exact::rational;
-use super::meter::Meter;
-use super::seed::mix;
-use super::syntax::{Constant, Expr, Function};
+use crate::arithmetic::complex::{Complex, Digits, Real, forget_constants, is_zero};
+use crate::arithmetic::exact::rational;
+use crate::meter::Meter;
+use crate::seed::mix;
+use crate::syntax::{Constant, Expr, Function};
 
 /// The lower precision, in bits, and how many more the higher one has.
 const PRECISION: usize = 128;
@@ -27,7 +27,7 @@ const MAX_EXTRA: usize = 1 << 13;
 
 /// A value with a bound of its error.
 #[derive(Debug, Clone)]
-pub(super) struct Value {
+pub(crate) struct Value {
     low: Complex,
     high: Complex,
     /// Bits that both have besides.
@@ -35,7 +35,7 @@ pub(super) struct Value {
 }
 
 /// What came of computing a value.
-pub(super) enum Computed {
+pub(crate) enum Computed {
     Value(Value),
     /// It takes so many bits besides.
     Needs(usize),
@@ -43,7 +43,7 @@ pub(super) enum Computed {
 
 /// Values of variables: a place on the line for each, by a seed.
 #[derive(Debug, Clone)]
-pub(super) struct Point {
+pub(crate) struct Point {
     seed: u64,
     number: u64,
     names: HashMap<String, BigRational>,
@@ -51,7 +51,7 @@ pub(super) struct Point {
 
 impl Point {
     /// The `number`-th point of a seed.
-    pub(super) fn new(seed: u64, number: u64) -> Self {
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
         Self {
             seed: mix(seed),
             number,
@@ -60,7 +60,7 @@ impl Point {
     }
 
     /// Whether no variable was asked for: then all points are one.
-    pub(super) fn is_anywhere(&self) -> bool {
+    pub(crate) fn is_anywhere(&self) -> bool {
         self.names.is_empty()
     }
 
@@ -87,7 +87,7 @@ impl Point {
 }
 
 /// The value of `expr` at a point, computed with so many bits besides.
-pub(super) fn value(
+pub(crate) fn value(
     expr: &Expr,
     point: &mut Point,
     meter: &Meter,
@@ -106,7 +106,7 @@ pub(super) fn value(
 }
 
 /// The value of a number.
-pub(super) fn of_rational(value: &BigRational) -> Option<Value> {
+pub(crate) fn of_rational(value: &BigRational) -> Option<Value> {
     let extra = if bits(value) > SPARE { bits(value) } else { 0 };
     Some(Value {
         low: Digits::new(PRECISION + extra).rational(value)?,
@@ -123,7 +123,7 @@ fn bits(value: &BigRational) -> usize {
 
 impl Value {
     /// Whether both are the same number, as far as their digits tell.
-    pub(super) fn equals(&self, other: &Value) -> bool {
+    pub(crate) fn equals(&self, other: &Value) -> bool {
         let same = || {
             let error = self.error()? + other.error()?;
             Some(distance(&self.high, &other.high)? <= error * fine())
@@ -138,12 +138,12 @@ impl Value {
     }
 
     /// Whether it has no imaginary part, as far as its digits tell.
-    pub(super) fn is_real(&self) -> bool {
+    pub(crate) fn is_real(&self) -> bool {
         self.real().is_some()
     }
 
     /// The real number that it is.
-    pub(super) fn real(&self) -> Option<f64> {
+    pub(crate) fn real(&self) -> Option<f64> {
         let beside = size(&Complex {
             re: Real::ZERO,
             im: self.high.im.clone(),
@@ -152,12 +152,12 @@ impl Value {
     }
 
     /// Whether as many digits of both are known, so that where they are the same they are equal.
-    pub(super) fn is_as_exact_as(&self, other: &Value) -> bool {
+    pub(crate) fn is_as_exact_as(&self, other: &Value) -> bool {
         self.extra == other.extra
     }
 
     /// Which of two is less, where they are real and not the same.
-    pub(super) fn order(&self, other: &Value) -> std::cmp::Ordering {
+    pub(crate) fn order(&self, other: &Value) -> std::cmp::Ordering {
         if self.equals(other) {
             return std::cmp::Ordering::Equal;
         }
@@ -165,7 +165,7 @@ impl Value {
     }
 
     /// This over another, where that is not 0.
-    pub(super) fn over(&self, other: &Value) -> Option<Value> {
+    pub(crate) fn over(&self, other: &Value) -> Option<Value> {
         let extra = self.extra.min(other.extra);
         Some(Value {
             low: Digits::new(PRECISION + extra).div(&self.low, &other.low)?,
@@ -175,7 +175,7 @@ impl Value {
     }
 
     /// Whether it is 0, as far as its digits tell.
-    pub(super) fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         let nothing = || Some(size(&self.high)? <= distance(&self.high, &self.low)? * fine());
         nothing().unwrap_or(false)
     }

@@ -4,7 +4,7 @@
 
 use num_bigint::{BigInt, Sign};
 
-use super::seed::mix;
+use crate::seed::mix;
 
 /// A prime that leaves 3 modulo 4, for when no other is found: 2⁶¹ − 1.
 const MERSENNE: u64 = (1 << 61) - 1;
@@ -15,19 +15,19 @@ const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
 
 /// A modulus, odd and below 2⁶². Numbers are kept as multiples of 2⁶⁴.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Prime {
-    pub(super) p: u64,
+pub(crate) struct Prime {
+    pub(crate) p: u64,
     /// −1/p modulo 2⁶⁴.
     inverse: u64,
     /// 2⁶⁴, which is 1.
-    pub(super) one: u64,
+    pub(crate) one: u64,
     /// 2¹²⁸.
     square: u64,
 }
 
 impl Prime {
     /// The prime of a seed. It leaves 3 modulo 4, so that −1 has no root modulo it.
-    pub(super) fn of(seed: u64) -> Self {
+    pub(crate) fn of(seed: u64) -> Self {
         (0..TRIES)
             .map(|number| (mix(seed ^ mix(number)) >> 3) | (1 << 60) | 3)
             .find(|candidate| is_prime(*candidate))
@@ -48,11 +48,11 @@ impl Prime {
         }
     }
 
-    pub(super) fn of_u64(self, value: u64) -> u64 {
+    pub(crate) fn of_u64(self, value: u64) -> u64 {
         self.times(value % self.p, self.square)
     }
 
-    pub(super) fn of_integer(self, value: &BigInt) -> u64 {
+    pub(crate) fn of_integer(self, value: &BigInt) -> u64 {
         let digits = value.magnitude().iter_u64_digits();
         let p = u128::from(self.p);
         let rest = digits.rev().fold(0, |rest: u64, digit| {
@@ -66,16 +66,16 @@ impl Prime {
         }
     }
 
-    pub(super) fn plus(self, a: u64, b: u64) -> u64 {
+    pub(crate) fn plus(self, a: u64, b: u64) -> u64 {
         let sum = a + b;
         if sum >= self.p { sum - self.p } else { sum }
     }
 
-    pub(super) fn minus(self, a: u64) -> u64 {
+    pub(crate) fn minus(self, a: u64) -> u64 {
         if a == 0 { 0 } else { self.p - a }
     }
 
-    pub(super) fn times(self, a: u64, b: u64) -> u64 {
+    pub(crate) fn times(self, a: u64, b: u64) -> u64 {
         let product = u128::from(a) * u128::from(b);
         let fill = (product as u64).wrapping_mul(self.inverse);
         let reduced = ((product + u128::from(fill) * u128::from(self.p)) >> 64) as u64;
@@ -86,7 +86,7 @@ impl Prime {
         }
     }
 
-    pub(super) fn raise(self, mut base: u64, mut power: u64) -> u64 {
+    pub(crate) fn raise(self, mut base: u64, mut power: u64) -> u64 {
         let mut result = self.one;
         while power > 0 {
             if power & 1 == 1 {
@@ -99,7 +99,7 @@ impl Prime {
     }
 
     /// Of what is not 0.
-    pub(super) fn inverse(self, value: u64) -> u64 {
+    pub(crate) fn inverse(self, value: u64) -> u64 {
         if value == self.one {
             return value;
         }
@@ -107,7 +107,7 @@ impl Prime {
     }
 
     /// A root of the value, or of the value's negative: one of the two has one.
-    pub(super) fn root(self, value: u64) -> Result<u64, u64> {
+    pub(crate) fn root(self, value: u64) -> Result<u64, u64> {
         let root = self.raise(value, self.p / 4 + 1);
         if self.times(root, root) == value {
             Ok(root)

@@ -3,11 +3,12 @@
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, Zero as _};
 
-use super::exact::{bounded, rational, reduced};
-use super::meter::{Meter, arithmetic};
-use super::same::unordered;
-use super::syntax::Expr;
-use super::value::Judge;
+use crate::arithmetic::exact::{bounded, rational, reduced};
+use crate::finished::written::{holds_sum, is_constant};
+use crate::meter::{Meter, arithmetic};
+use crate::same::unordered;
+use crate::same::value::Judge;
+use crate::syntax::Expr;
 
 /// Steps that a look at a node costs, or a copy of it.
 const NODE: u64 = 10;
@@ -15,7 +16,7 @@ const NODE: u64 = 10;
 /// Whether `right` and `given` are sums of the same terms, once each number that multiplies or divides a sum is brought to its terms.
 ///
 /// The terms are compared one by one, so that nothing else may be left to do: 2(3(x + 1) − 4) is not 6x − 2, since 6 − 8 is not carried out.
-pub(super) fn same_terms(judge: &Judge, right: &Expr, given: &Expr) -> bool {
+pub(crate) fn same_terms(judge: &Judge, right: &Expr, given: &Expr) -> bool {
     let (Some(right), Some(given)) = (
         Spread::of(right, &judge.meter),
         Spread::of(given, &judge.meter),
@@ -32,7 +33,7 @@ pub(super) fn same_terms(judge: &Judge, right: &Expr, given: &Expr) -> bool {
 }
 
 /// Whether a division of a sum is left that leaves whole numbers: (4 + 2√3)/2.
-pub(super) fn comes_out(expr: &Expr, meter: &Meter) -> bool {
+pub(crate) fn comes_out(expr: &Expr, meter: &Meter) -> bool {
     Spread::of(expr, meter).is_some_and(|spread| spread.comes_out())
 }
 
@@ -146,27 +147,6 @@ impl Spread {
 fn times(a: &BigRational, b: &BigRational, meter: &Meter) -> Option<BigRational> {
     meter.spend(arithmetic(a, b))?;
     bounded(reduced(a.numer() * b.numer(), a.denom() * b.denom()))
-}
-
-/// Whether there is a sum in it that numbers before it, or a number below it, multiply.
-pub(super) fn holds_sum(expr: &Expr) -> bool {
-    match expr {
-        Expr::Sum(_) => true,
-        Expr::Negative(inner) => holds_sum(inner),
-        Expr::Quotient(above, _) => holds_sum(above),
-        Expr::Product(factors) => factors.iter().any(holds_sum),
-        _ => false,
-    }
-}
-
-/// A number as it is written, or a constant.
-pub(super) fn is_constant(expr: &Expr) -> bool {
-    match expr {
-        Expr::Number(_) | Expr::Mixed(..) | Expr::Constant(_) => true,
-        Expr::Negative(inner) => is_constant(inner),
-        Expr::Quotient(above, below) => is_constant(above) && is_constant(below),
-        _ => false,
-    }
 }
 
 /// The number before a term without sums: 3/2 of 3x/2.

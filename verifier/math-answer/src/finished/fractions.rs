@@ -2,11 +2,10 @@
 
 use num_traits::ToPrimitive as _;
 
-use super::steps::has_variable;
-use super::syntax::Expr;
+use crate::syntax::Expr;
 
 /// A fraction that a factor is left to be cancelled in, or one below a fraction, of which the right answer has none: (x² + x)/(x + 1)² for x/(x + 1).
-pub(super) fn is_reduced_less(right: &Expr, given: &Expr) -> bool {
+pub(crate) fn is_reduced_less(right: &Expr, given: &Expr) -> bool {
     let degrees = below(right).zip(below(given));
     let more = degrees.is_some_and(|((_, most), (least, _))| least > most);
     more || (is_nested(given) && !is_nested(right))
@@ -15,7 +14,7 @@ pub(super) fn is_reduced_less(right: &Expr, given: &Expr) -> bool {
 /// The degree of what stands below fractions, put together: at least, and at most. `None` where that is no polynomial.
 fn below(expr: &Expr) -> Option<(u64, u64)> {
     match expr {
-        _ if !has_variable(expr) => Some((0, 0)),
+        _ if !expr.has_variable() => Some((0, 0)),
         Expr::Symbol(_) => Some((0, 0)),
         Expr::Negative(inner) => below(inner),
         Expr::Sum(terms) => terms
@@ -61,7 +60,7 @@ fn positive(power: &Expr) -> Option<Box<Expr>> {
 /// The degree of a polynomial.
 fn degree(expr: &Expr) -> Option<u64> {
     match expr {
-        _ if !has_variable(expr) => Some(0),
+        _ if !expr.has_variable() => Some(0),
         Expr::Symbol(_) => Some(1),
         Expr::Negative(inner) => degree(inner),
         Expr::Sum(terms) => terms
@@ -70,7 +69,7 @@ fn degree(expr: &Expr) -> Option<u64> {
         Expr::Product(factors) => factors.iter().try_fold(0, |sum: u64, factor| {
             Some(sum.saturating_add(degree(factor)?))
         }),
-        Expr::Quotient(above, under) if !has_variable(under) => degree(above),
+        Expr::Quotient(above, under) if !under.has_variable() => degree(above),
         Expr::Power(base, power) => match &**power {
             Expr::Number(power) if power.is_integer() => {
                 Some(degree(base)?.saturating_mul(power.to_integer().to_u64()?))
@@ -84,7 +83,7 @@ fn degree(expr: &Expr) -> Option<u64> {
 /// Whether a fraction with a variable below it stands below a fraction.
 fn is_nested(expr: &Expr) -> bool {
     fn has_fraction(expr: &Expr) -> bool {
-        matches!(expr, Expr::Quotient(_, under) if has_variable(under))
+        matches!(expr, Expr::Quotient(_, under) if under.has_variable())
             || expr.parts().into_iter().any(has_fraction)
     }
     matches!(expr, Expr::Quotient(_, under) if has_fraction(under))

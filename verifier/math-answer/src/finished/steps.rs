@@ -1,6 +1,6 @@
 //! What is left to do in an expression: the steps by which it would become shorter, counted by kind.
 //!
-//! Every kind stands in `verifier/docs/math-policy.md`. What is counted is how an expression is written, not what it is worth: 26 + 1 has two terms that are one, and
+//! Every kind stands in `docs/math-policy.md`. What is counted is how an expression is written, not what it is worth: 26 + 1 has two terms that are one, and
 //! √180 a square under its root.
 
 mod count;
@@ -8,14 +8,13 @@ mod product;
 
 use num_traits::{Signed as _, ToPrimitive as _};
 
-use super::meter::Meter;
-use super::syntax::Expr;
+use crate::meter::Meter;
+use crate::syntax::Expr;
 use count::Counter;
-pub(super) use product::has_variable;
 
 /// What can be left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Numbers that could be one number.
     Numbers,
     /// Terms that could be one term: 2x + 3x, √2 + √8, π + π/2.
@@ -55,7 +54,7 @@ impl Step {
     ];
 
     /// As `detail` writes it.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Step::Numbers => "numbers are left to be worked out",
             Step::Terms => "like terms are left to be added",
@@ -73,11 +72,11 @@ impl Step {
 
 /// How often each step could be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Steps([usize; KINDS]);
+pub(crate) struct Steps([usize; KINDS]);
 
 impl Steps {
     /// Those of an expression.
-    pub(super) fn of(expr: &Expr, meter: &Meter) -> Self {
+    pub(crate) fn of(expr: &Expr, meter: &Meter) -> Self {
         let mut counter = Counter {
             steps: Self::default(),
             meter,
@@ -91,7 +90,7 @@ impl Steps {
     }
 
     /// The larger count of each kind.
-    pub(super) fn most(self, other: Self) -> Self {
+    pub(crate) fn most(self, other: Self) -> Self {
         let mut most = self;
         for (one, other) in most.0.iter_mut().zip(other.0) {
             *one = (*one).max(other);
@@ -100,26 +99,26 @@ impl Steps {
     }
 
     /// A step of which there are more than in `right`.
-    pub(super) fn beyond(self, right: Self) -> Option<Step> {
+    pub(crate) fn beyond(self, right: Self) -> Option<Step> {
         Step::ALL
             .into_iter()
             .find(|step| self.0[*step as usize] > right.0[*step as usize])
     }
 
     /// How often this one could be done.
-    pub(super) fn times(self, step: Step) -> usize {
+    pub(crate) fn times(self, step: Step) -> usize {
         self.0[step as usize]
     }
 
     /// Whether there is nothing left to do.
-    pub(super) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self == Self::default()
     }
 }
 
 /// What a product has sums in for factors, once numbers and signs are taken away from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// No sum.
     Term,
     /// One sum.
@@ -129,7 +128,7 @@ pub(super) enum Shape {
 }
 
 /// The shape of an expression.
-pub(super) fn shape(expr: &Expr, meter: &Meter) -> Shape {
+pub(crate) fn shape(expr: &Expr, meter: &Meter) -> Shape {
     let mut counter = Counter {
         steps: Steps::default(),
         meter,

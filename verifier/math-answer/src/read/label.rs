@@ -1,10 +1,10 @@
 //! Choices with what they stand for: `(C) 7`, `C) 7`, `Option C`.
 
-use super::lex::{leading_text, whole_text};
-use super::parse::{Commas, Letters, read};
-use super::phrase::behind;
-use super::syntax::Expr;
-use super::unit::{Measure, measure};
+use crate::read::lex::{leading_text, whole_text};
+use crate::read::parse::{Commas, Letters, read};
+use crate::read::phrase::behind;
+use crate::read::unit::{Measure, measure};
+use crate::syntax::Expr;
 
 /// Longer answers are no choices.
 const MAX_LENGTH: usize = 256;
@@ -51,7 +51,7 @@ const HEDGES: [&str; 24] = [
 ];
 
 /// Whether one is a choice's letter, and the other that choice with its value, or named as one.
-pub(super) fn same_choice(one: &str, other: &str) -> bool {
+pub(crate) fn same_choice(one: &str, other: &str) -> bool {
     let same = |letter: &str, choice: &str| {
         let letter = alone(letter);
         letter.is_some() && letter == chosen(choice)
@@ -62,7 +62,7 @@ pub(super) fn same_choice(one: &str, other: &str) -> bool {
 /// The value behind the letter of a choice in brackets, or behind words that announce it: 5 of `\textbf{(C)}\ 5`.
 ///
 /// Without a command of text, `(C)` may be a factor, unless it is a choice of the question.
-pub(super) fn behind_label<'a>(text: &'a str, question: &str) -> Option<&'a str> {
+pub(crate) fn behind_label<'a>(text: &'a str, question: &str) -> Option<&'a str> {
     if text.len() > MAX_LENGTH {
         return None;
     }

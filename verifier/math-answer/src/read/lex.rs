@@ -1,7 +1,7 @@
 //! The tokens of an answer: LaTeX as people write it, with plain text and Unicode among it.
 
-use super::syntax::Function;
-use super::unit;
+use crate::read::unit;
+use crate::syntax::Function;
 
 mod between;
 mod symbol;
@@ -9,20 +9,20 @@ mod whole;
 
 use between::pieces;
 use symbol::{command_of, fraction_of, plain, superscript_of, synonym};
-pub(super) use whole::{counted_text, leading_text, whole_text};
+pub(crate) use whole::{counted_text, leading_text, whole_text};
 
 /// Answers with more tokens than this are not parsed.
-pub(super) const MAX_TOKENS: usize = 2048;
+pub(crate) const MAX_TOKENS: usize = 2048;
 
 /// One token, and whether space stood before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Token<'a> {
-    pub(super) kind: Kind<'a>,
-    pub(super) spaced: bool,
+pub(crate) struct Token<'a> {
+    pub(crate) kind: Kind<'a>,
+    pub(crate) spaced: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     /// Digits, without sign, separators or point.
     Digits(&'a str),
     /// One letter.
@@ -109,7 +109,7 @@ const TEXT: [&str; 12] = [
 const UNSEEN: [&str; 6] = ["phantom", "hphantom", "vphantom", "hspace", "label", "tag"];
 
 /// The tokens of `text`; `None` where there are too many.
-pub(super) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
+pub(crate) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     let mut lexer = Lexer {
         rest: text,
         spaced: false,

@@ -5,8 +5,12 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::phrase::{SMALL, bare};
-use super::unit::{Measure, measure};
+use crate::read::unit::{Measure, measure};
+
+/// Short words that say nothing of a value.
+pub(crate) const SMALL: [&str; 14] = [
+    "a", "an", "the", "of", "in", "on", "at", "by", "for", "per", "th", "st", "nd", "rd",
+];
 
 /// Ordinary nouns, in the singular unless they have none, and what describes them.
 static LISTED: LazyLock<HashSet<&'static str>> =
@@ -17,6 +21,14 @@ const NUMERALS: [&str; 4] = ["illion", "illions", "illionth", "ths"];
 
 /// Ends of words that are no nouns, and change a value where they end a phrase: 5 tweaked, but not 5 tweaked parts.
 const NO_NOUNS: [&str; 5] = ["fold", "ly", "ed", "ing", "wise"];
+
+/// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
+pub(crate) fn bare(word: &str) -> String {
+    let word = word.to_lowercase();
+    let word = word.strip_suffix("(s)").unwrap_or(&word);
+    word.trim_matches(['(', ')', '.', '"', '\'', '’', ':'])
+        .replace(['\'', '’'], "")
+}
 
 /// A word, and what may be its singular.
 fn forms(word: &str) -> impl Iterator<Item = String> {
@@ -29,7 +41,7 @@ fn forms(word: &str) -> impl Iterator<Item = String> {
 }
 
 /// The words of a phrase that no list holds, in lower case.
-pub(super) fn unlisted(phrase: &str) -> Vec<String> {
+pub(crate) fn unlisted(phrase: &str) -> Vec<String> {
     // (B) is the choice that a value is.
     let choice = |word: &&str| matches!(word.as_bytes(), [b'(', b'A'..=b'E', b')']);
     let words = phrase
@@ -43,7 +55,7 @@ pub(super) fn unlisted(phrase: &str) -> Vec<String> {
 }
 
 /// Whether a phrase may end with a word.
-pub(super) fn may_end(word: &str) -> bool {
+pub(crate) fn may_end(word: &str) -> bool {
     is_listed(word) || !NO_NOUNS.iter().any(|end| word.ends_with(end))
 }
 
@@ -53,7 +65,7 @@ fn is_listed(word: &str) -> bool {
 }
 
 /// Whether all of `words` are nouns that one of the `texts` uses.
-pub(super) fn are_used(words: &[String], texts: [&str; 2]) -> bool {
+pub(crate) fn are_used(words: &[String], texts: [&str; 2]) -> bool {
     if words.is_empty() {
         return true;
     }
@@ -75,7 +87,7 @@ fn used(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Whether two phrases may count the same: what one counts, the other names.
-pub(super) fn count_alike(one: &str, other: &str) -> bool {
+pub(crate) fn count_alike(one: &str, other: &str) -> bool {
     let words = |phrase: &str| -> Vec<String> { phrase.split_whitespace().map(bare).collect() };
     let (one, other) = (words(one), words(other));
     let names = |head: &String, all: &[String]| {

@@ -20,11 +20,11 @@ mod matrix;
 mod measured;
 mod number;
 
-use super::lex::{Kind, Token, counted_text, tokens};
-use super::named::is_name;
-use super::syntax::{Expr, Relation, SetOperator, Side};
-use super::unit;
-use super::words;
+use crate::read::lex::{Kind, Token, counted_text, tokens};
+use crate::read::name::is_name;
+use crate::read::unit;
+use crate::read::words;
+use crate::syntax::{Expr, Relation, SetOperator, Side};
 use measured::{fraction, is_whole_amount, mixed};
 
 /// Answers nested deeper than this are not parsed.
@@ -40,7 +40,7 @@ const MAX_WORD: usize = 32;
 
 /// How commas between digits are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Commas {
+pub(crate) enum Commas {
     /// 1,234 is a number.
     Thousands,
     /// 1,234 is a list of two.
@@ -49,7 +49,7 @@ pub(super) enum Commas {
 
 /// What a letter behind a number and a space is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Letters {
+pub(crate) enum Letters {
     /// A variable: 10 m is ten times m.
     Names,
     /// A unit, if one is called so: 0.1 m.
@@ -58,20 +58,20 @@ pub(super) enum Letters {
 
 /// The tree of an answer.
 #[cfg(test)]
-pub(super) fn parse(text: &str, commas: Commas) -> Option<Expr> {
+pub(crate) fn parse(text: &str, commas: Commas) -> Option<Expr> {
     read(text, commas, Letters::Names).map(|read| read.tree)
 }
 
 /// An answer as it is read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Read {
-    pub(super) tree: Expr,
+pub(crate) struct Read {
+    pub(crate) tree: Expr,
     /// Words behind its numbers that no list holds.
-    pub(super) unlisted: Vec<String>,
+    pub(crate) unlisted: Vec<String>,
 }
 
 /// The tree of an answer and the words in it, or `None` where it has none.
-pub(super) fn read(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
+pub(crate) fn read(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
     let text = trimmed(text);
     if let Some(tree) = left::spelled(text) {
         return Some(Read {
@@ -117,7 +117,7 @@ fn trimmed(text: &str) -> &str {
         .trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | ',' | ';'))
 }
 
-pub(super) struct Parser<'a> {
+pub(crate) struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
     depth: usize,

@@ -2,10 +2,10 @@
 //!
 //! What cannot be a unit, a scale or a plain noun phrase is not read at all, and the answer is compared as text. Whether a noun is known, `nouns.rs` says.
 
-use super::nouns;
-use super::syntax::Function;
-use super::unit::{Measure, measure};
-use super::words;
+use crate::read::nouns::{self, SMALL, bare};
+use crate::read::unit::{Measure, measure};
+use crate::read::words;
+use crate::syntax::Function;
 
 /// Longer phrases name nothing that is counted.
 const MAX_WORDS: usize = 12;
@@ -251,22 +251,17 @@ const NAMES: [&str; 12] = [
     "infty",
 ];
 
-/// Short words that say nothing of a value.
-pub(super) const SMALL: [&str; 14] = [
-    "a", "an", "the", "of", "in", "on", "at", "by", "for", "per", "th", "st", "nd", "rd",
-];
-
 /// What stands behind a number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Behind {
+pub(crate) struct Behind {
     /// What multiplies it, and what the rest of the words say, from the number outwards: `million`, then `dollars`.
-    pub(super) layers: Vec<String>,
+    pub(crate) layers: Vec<String>,
     /// Words among the rest that no list holds.
-    pub(super) unlisted: Vec<String>,
+    pub(crate) unlisted: Vec<String>,
 }
 
 /// What words behind a number say; `None` where they cannot be left unread.
-pub(super) fn behind(words: &str) -> Option<Behind> {
+pub(crate) fn behind(words: &str) -> Option<Behind> {
     let spread = words.replace('/', " per ");
     let mut rest: Vec<&str> = spread.split_whitespace().collect();
     let mut layers = Vec::new();
@@ -349,14 +344,6 @@ fn is_noun_phrase(all: &[&str]) -> bool {
         && !TELLING_LAST.contains(&last)
         && nouns::may_end(last)
         && bare.iter().all(|word| is_plain(word))
-}
-
-/// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
-pub(super) fn bare(word: &str) -> String {
-    let word = word.to_lowercase();
-    let word = word.strip_suffix("(s)").unwrap_or(&word);
-    word.trim_matches(['(', ')', '.', '"', '\'', '’', ':'])
-        .replace(['\'', '’'], "")
 }
 
 fn is_plain(word: &str) -> bool {

@@ -6,7 +6,7 @@ use num_traits::One as _;
 
 /// What a number measures.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Measure {
+pub(crate) enum Measure {
     /// A unit: its size in base units, and its dimension.
     Unit(BigRational, Dimension),
     /// An angle in degrees.
@@ -30,7 +30,7 @@ const MAX_UNITS: usize = 12;
 
 /// Powers of length, time, mass, money and temperature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Dimension {
+pub(crate) struct Dimension {
     length: i32,
     time: i32,
     mass: i32,
@@ -42,7 +42,7 @@ pub(super) struct Dimension {
 
 impl Dimension {
     /// Whether "units" in that power may be units of it: square units are of areas, and units of anything but areas and volumes.
-    pub(super) fn may_be_units(self, power: i32) -> bool {
+    pub(crate) fn may_be_units(self, power: i32) -> bool {
         let of = |length| {
             self == Dimension {
                 length,
@@ -56,13 +56,13 @@ impl Dimension {
     }
 
     /// Whether it is a temperature in degrees.
-    pub(super) fn is_temperature(self) -> bool {
+    pub(crate) fn is_temperature(self) -> bool {
         matches!(self.named, Some('F' | 'C'))
     }
 }
 
 /// Whether a word is a unit that people write behind a number without `\text`.
-pub(super) fn is_written_bare(word: &str) -> bool {
+pub(crate) fn is_written_bare(word: &str) -> bool {
     word.len() > 1
         && (base(&singular(word)).is_some()
             || matches!(
@@ -96,17 +96,17 @@ pub(super) fn is_written_bare(word: &str) -> bool {
 }
 
 /// Whether a letter is a unit, where it is known to be one: 10 m may be ten times m.
-pub(super) fn is_letter(word: &str) -> bool {
+pub(crate) fn is_letter(word: &str) -> bool {
     matches!(word, "m" | "s" | "g" | "h" | "l" | "L")
 }
 
 /// Whether a capital letter in `\text`, behind a space, is a unit: amperes, volts, watts, newtons, joules. 3 K may be thousands.
-pub(super) fn is_capital(word: &str) -> bool {
+pub(crate) fn is_capital(word: &str) -> bool {
     matches!(word, "A" | "V" | "W" | "N" | "J")
 }
 
 /// What the words behind a number say.
-pub(super) fn measure(words: &str) -> Measure {
+pub(crate) fn measure(words: &str) -> Measure {
     if is_capital(words.trim()) {
         return named(words.trim().chars().next());
     }
@@ -333,7 +333,7 @@ fn base(word: &str) -> Option<(BigRational, Dimension)> {
 }
 
 /// The dimension of an amount of money.
-pub(super) fn money(sign: char) -> Measure {
+pub(crate) fn money(sign: char) -> Measure {
     Measure::Unit(
         BigRational::one(),
         Dimension {

@@ -2,8 +2,8 @@
 
 use num_rational::BigRational;
 
-use super::syntax::{Constant, Expr};
-use super::unit::{Measure, measure};
+use crate::read::unit::{Measure, measure};
+use crate::syntax::{Constant, Expr};
 
 const MONTHS: [&str; 12] = [
     "january",
@@ -83,7 +83,7 @@ const SCALES: [&str; 6] = [
 
 /// What words say.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Said {
+pub(crate) enum Said {
     /// One of several choices, or any other single letter: case matters.
     Letter(char),
     /// Hours, minutes, seconds, and whether it is after noon.
@@ -97,7 +97,7 @@ pub(super) enum Said {
 }
 
 /// What an expression says in words: words, or letters that make some.
-pub(super) fn said(expr: &Expr) -> Option<Said> {
+pub(crate) fn said(expr: &Expr) -> Option<Said> {
     match expr {
         Expr::Words(words) => Some(read(words)),
         Expr::Quantity(inner, words) => match (measure(words), &**inner) {
@@ -114,7 +114,7 @@ pub(super) fn said(expr: &Expr) -> Option<Said> {
 }
 
 /// The letters of a name or of a product of names, one at least: 2·2 is no word.
-pub(super) fn word(expr: &Expr) -> Option<String> {
+pub(crate) fn word(expr: &Expr) -> Option<String> {
     letters(expr).filter(|letters| letters.contains(char::is_alphabetic))
 }
 
@@ -131,7 +131,7 @@ fn whole(expr: &Expr) -> Option<u32> {
 }
 
 /// The letters of a name or of a product of names: what a word is without `\text`.
-pub(super) fn letters(expr: &Expr) -> Option<String> {
+pub(crate) fn letters(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Symbol(name) if name.chars().all(char::is_alphabetic) => Some(name.clone()),
         Expr::Constant(Constant::E) => Some("e".into()),
@@ -194,7 +194,7 @@ fn cardinal(parts: &[&str]) -> Option<u32> {
 }
 
 /// Whether a word is a number, a scale, or a part of a number: two, thousands, tenth.
-pub(super) fn is_numeral(word: &str) -> bool {
+pub(crate) fn is_numeral(word: &str) -> bool {
     let one = word.strip_suffix('s').unwrap_or(word);
     let parts: [&[&str]; 4] = [&NUMBERS, &TENS, &SCALES, &ORDINALS];
     parts
@@ -204,12 +204,12 @@ pub(super) fn is_numeral(word: &str) -> bool {
 }
 
 /// Whether it is the label of a choice: (A).
-pub(super) fn is_choice(text: &str) -> bool {
+pub(crate) fn is_choice(text: &str) -> bool {
     matches!(text.trim().as_bytes(), [b'(', b'A'..=b'E', b')'])
 }
 
 /// The number that plain words are, or the day: what no product of letters is.
-pub(super) fn is_spelled(words: &str) -> bool {
+pub(crate) fn is_spelled(words: &str) -> bool {
     matches!(read(words), Said::Number(_) | Said::Date(..))
 }
 
@@ -271,7 +271,7 @@ fn date(parts: &[&str]) -> Option<Said> {
 }
 
 /// Whether two answers in words are the same.
-pub(super) fn same(right: &Said, given: &Said) -> bool {
+pub(crate) fn same(right: &Said, given: &Said) -> bool {
     match (right, given) {
         (Said::Time(a, noon), Said::Time(b, other)) => {
             let agree = noon.is_none() || other.is_none() || noon == other;
@@ -289,7 +289,7 @@ pub(super) fn same(right: &Said, given: &Said) -> bool {
 }
 
 /// The number that words are, as an expression.
-pub(super) fn number(said: &Said) -> Option<Expr> {
+pub(crate) fn number(said: &Said) -> Option<Expr> {
     match said {
         Said::Number(number) => Some(Expr::Number(BigRational::from_integer((*number).into()))),
         _ => None,

@@ -3,25 +3,25 @@
 use num_rational::BigRational;
 use num_traits::{One as _, Zero as _};
 
-use super::exact::{bounded, rational, reduced};
-use super::meter::{Meter, arithmetic};
-use super::syntax::Expr;
+use crate::arithmetic::exact::{bounded, rational, reduced};
+use crate::meter::{Meter, arithmetic};
+use crate::syntax::Expr;
 
 /// Steps that a look at a node costs.
 const NODE: u64 = 4;
 
 /// `slope` times a variable and `constant`, both rational.
 #[derive(Debug, Clone)]
-pub(super) struct Linear<'a> {
+pub(crate) struct Linear<'a> {
     /// The variable; `None` where there is none, and the slope is 0.
-    pub(super) of: Option<&'a Expr>,
-    pub(super) slope: BigRational,
-    pub(super) constant: BigRational,
+    pub(crate) of: Option<&'a Expr>,
+    pub(crate) slope: BigRational,
+    pub(crate) constant: BigRational,
 }
 
 impl<'a> Linear<'a> {
     /// What `expr` is as a linear form; `None` where it is none, has two variables, or coefficients that are not rational or too large.
-    pub(super) fn read(expr: &'a Expr, meter: &Meter) -> Option<Self> {
+    pub(crate) fn read(expr: &'a Expr, meter: &Meter) -> Option<Self> {
         meter.spend(NODE)?;
         match expr {
             Expr::Symbol(name) if name != "Reals" => Some(Self {
@@ -60,7 +60,7 @@ impl<'a> Linear<'a> {
     }
 
     /// `left` - `right`.
-    pub(super) fn difference(left: &'a Expr, right: &'a Expr, meter: &Meter) -> Option<Self> {
+    pub(crate) fn difference(left: &'a Expr, right: &'a Expr, meter: &Meter) -> Option<Self> {
         let right = Self::read(right, meter)?.times(&-BigRational::one(), meter)?;
         Self::read(left, meter)?.plus(&right, meter)
     }
@@ -107,8 +107,8 @@ fn product(a: &BigRational, b: &BigRational, meter: &Meter) -> Option<BigRationa
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::{Commas, parse};
     use super::*;
+    use crate::read::parse::{Commas, parse};
 
     fn read(text: &str) -> Option<(String, String)> {
         let tree = parse(text, Commas::Thousands).unwrap();

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 
 use num_traits::ToPrimitive as _;
 
-use super::syntax::{Bracket, Expr, Function, Relation};
-use super::value::{Judge, Place};
+use crate::read::name::is_name;
+use crate::same::value::{Judge, Place};
+use crate::syntax::{Bracket, Expr, Relation};
 
 /// By how much of it a number differs from one that is near.
 const NEAR: f64 = 0.1;
 
 /// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
-pub(super) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
+pub(crate) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     // P(2, -3) is the point (2, -3).
     if let Expr::Product(factors) = expr
         && let [Expr::Symbol(name), point @ Expr::Tuple(..)] = factors.as_slice()
@@ -55,7 +56,7 @@ fn holds_elements(expr: &Expr) -> bool {
 }
 
 /// Whether its letters are out of the alphabet's order, and `other` names nothing: (y, x) = (1, 2) says what (2, 1) does, or (1, 2) where the problem asks for (y, x).
-pub(super) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
+pub(crate) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
     let named = match other {
         Expr::Relation(..) => true,
         Expr::List(all) => all.iter().any(|one| matches!(one, Expr::Relation(..))),
@@ -75,48 +76,8 @@ pub(super) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
     !named && letters.is_some_and(|letters| !letters.is_sorted())
 }
 
-/// What may be called by a value: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these: MN/AB, x:y. A sum or a product is a step on the way.
-pub(super) fn is_name(expr: &Expr) -> bool {
-    let is_symbol = |expr: &Expr| matches!(expr, Expr::Symbol(_));
-    match expr {
-        Expr::Symbol(_) | Expr::Apply(..) | Expr::Words(_) => true,
-        Expr::Tuple(_, parts, _) => parts.iter().all(is_symbol),
-        Expr::Call(function, of) => {
-            let step = matches!(
-                function,
-                Function::Factorial
-                    | Function::Binomial
-                    | Function::Floor
-                    | Function::Ceiling
-                    | Function::Exp
-            );
-            !step && of.iter().all(is_symbol)
-        }
-        Expr::Quotient(above, below) => is_measure(above) && is_measure(below),
-        // "x : f(x) = 0" says "such that".
-        Expr::Ratio(parts) => {
-            let values = parts.iter().filter(|part| matches!(part, Expr::Apply(..)));
-            let alike = [0, parts.len()].contains(&values.count());
-            alike && parts.iter().all(is_measure)
-        }
-        // m∠ABC
-        Expr::Product(_) => is_measure(expr),
-        _ => false,
-    }
-}
-
-/// A name that a ratio may be made of: x, AB, f(2), m∠ABC.
-fn is_measure(expr: &Expr) -> bool {
-    match expr {
-        Expr::Symbol(_) | Expr::Apply(..) => true,
-        Expr::Product(factors) => matches!(factors.as_slice(),
-            [Expr::Symbol(m), Expr::Symbol(angle)] if m == "m" && angle.starts_with("angle ")),
-        _ => false,
-    }
-}
-
 /// The last of several equal values: ½ = 0.5 says ½, and x = ½ = 0.5 says x = ½.
-pub(super) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
+pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
     let kept = Cow::Borrowed(expr);
     let Expr::Relation(parts, relations) = expr else {
         return kept;
@@ -208,7 +169,7 @@ fn value(expr: &Expr) -> Cow<'_, Expr> {
 /// Solutions that are named, as the points that they are, where the other answer is points: m = 1, n = 4; m = 3, n = 4 as (1, 4), (3, 4).
 ///
 /// Each solution names the same letters in alphabetical order, the order that a point's coordinates have unless a problem says another.
-pub(super) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
+pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
     let kept = Cow::Borrowed(expr);
     let point = match other {
         Expr::List(items) | Expr::Set(items) => items.first().and_then(coordinates),
@@ -277,7 +238,7 @@ fn letter(expr: &Expr) -> Option<char> {
 }
 
 /// Whether the elements are values of different names: x = 1, y = 2.
-pub(super) fn names_several(items: &[Expr]) -> bool {
+pub(crate) fn names_several(items: &[Expr]) -> bool {
     let mut names = items.iter().filter_map(|item| match item {
         Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
             ([name, _], [Relation::Equal]) if is_name(name) => Some(name),

@@ -6,17 +6,17 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::Signed as _;
 
-use super::Rule;
-use super::asks::Asked;
-use super::exact::rational;
-use super::meter::Meter;
-use super::nouns::count_alike;
-use super::syntax::{Constant, Expr, Function};
-use super::unit::{self, Measure, measure};
-use super::value::{Judge, Place};
+use crate::Rule;
+use crate::arithmetic::exact::rational;
+use crate::meter::Meter;
+use crate::question::Asked;
+use crate::read::nouns::count_alike;
+use crate::read::unit::{self, Measure, measure};
+use crate::same::value::{Judge, Place};
+use crate::syntax::{Constant, Expr, Function};
 
 /// Numbers with what they measure.
-pub(super) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
+pub(crate) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
     if let (Some(a), Some(b)) = (told(right), told(given))
         && a != b
     {
@@ -124,7 +124,7 @@ fn counted(expr: &Expr) -> Option<&str> {
 }
 
 /// Whether it is a number with a unit that has a size.
-pub(super) fn names_unit(expr: &Expr, meter: &Meter) -> bool {
+pub(crate) fn names_unit(expr: &Expr, meter: &Meter) -> bool {
     matches!(expr, Expr::Quantity(number, words)
         if matches!(measure(words), Measure::Unit(..)) && rational(number, meter).is_some())
 }
@@ -189,7 +189,7 @@ fn apart(one: &Measure, other: &Measure) -> bool {
 }
 
 /// A value, and the unit that stands beside it.
-pub(super) fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
+pub(crate) fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
     match expr {
         Expr::Negative(inner) => match measured(inner) {
             (_, None) => (Cow::Borrowed(expr), None),

@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use num_rational::BigRational;
 use num_traits::{Signed as _, Zero as _};
 
-use super::linear::Linear;
-use super::meter::arithmetic;
-use super::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
-use super::value::{Judge, Place};
+use crate::meter::arithmetic;
+use crate::same::linear::Linear;
+use crate::same::value::{Judge, Place};
+use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 
 /// Sets of more pieces are not computed with.
 const MAX_PIECES: usize = 32;
@@ -34,14 +34,14 @@ struct Pieces(Vec<Piece>);
 
 /// A set of real numbers, and what it is said of: the variable of an inequality.
 #[derive(Debug, Clone)]
-pub(super) struct Reals<'a> {
+pub(crate) struct Reals<'a> {
     pieces: Pieces,
     of: Option<&'a Expr>,
 }
 
 impl<'a> Reals<'a> {
     /// How many numbers its pieces end at, put together as far as they can be.
-    pub(super) fn ends(&self) -> usize {
+    pub(crate) fn ends(&self) -> usize {
         let finite = |end: &&End| !matches!(end.at, Place::Infinite(_));
         let ends = self
             .pieces
@@ -52,7 +52,7 @@ impl<'a> Reals<'a> {
     }
 
     /// The set of real numbers that `expr` is, or that satisfy it.
-    pub(super) fn of(judge: &Judge, expr: &'a Expr) -> Option<Self> {
+    pub(crate) fn of(judge: &Judge, expr: &'a Expr) -> Option<Self> {
         let bare = |pieces| Self { pieces, of: None };
         match expr {
             Expr::Tuple(
@@ -201,7 +201,7 @@ impl<'a> Reals<'a> {
     }
 
     /// Whether both are the same set, and not of different variables.
-    pub(super) fn same(&self, judge: &Judge, other: &Self) -> bool {
+    pub(crate) fn same(&self, judge: &Judge, other: &Self) -> bool {
         let same_end =
             |a: &End, b: &End| a.closed == b.closed && judge.same(&a.written, &b.written).is_some();
         let (one, other_one) = (&self.pieces.0, &other.pieces.0);

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::meter::Meter;
-use super::syntax::{Expr, Relation, Side};
+use crate::meter::Meter;
+use crate::syntax::{Expr, Relation, Side};
 
 /// Values that signs of ± stand for, at most.
 const MAX_VARIANTS: usize = 16;
@@ -11,7 +11,7 @@ const MAX_VARIANTS: usize = 16;
 const NODE: u64 = 10;
 
 /// The values that the signs of ± stand for, as a list.
-pub(super) fn variants<'a>(expr: &'a Expr, meter: &Meter) -> Option<Cow<'a, Expr>> {
+pub(crate) fn variants<'a>(expr: &'a Expr, meter: &Meter) -> Option<Cow<'a, Expr>> {
     match count(expr, meter)? {
         0 => Some(Cow::Borrowed(expr)),
         signs => spread(expr, signs, meter).map(Cow::Owned),

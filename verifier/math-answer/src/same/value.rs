@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 
 use num_rational::BigRational;
 
-use super::asks::Asks;
-use super::exact::{below, rational};
-use super::meter::{Meter, arithmetic};
-use super::modular::{Element, Field, Missing};
-use super::numeric::{self, Computed, Point};
-use super::syntax::{Constant, Expr, Function};
+use crate::arithmetic::exact::{below, rational};
+use crate::arithmetic::modular::{Element, Field, Missing};
+use crate::arithmetic::numeric::{self, Computed, Point};
+use crate::meter::{Meter, arithmetic};
+use crate::question::Asks;
+use crate::syntax::{Constant, Expr, Function};
 
 /// Steps of what is computed to many digits, for each step of `cost`.
 const DIGITS: u64 = 6_000;
@@ -24,7 +24,7 @@ const FIELDS: usize = 4;
 
 /// How two values were found to be the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Same {
+pub(crate) enum Same {
     /// Both are rational numbers.
     Number,
     /// Both are written the same.
@@ -36,24 +36,24 @@ pub(super) enum Same {
 }
 
 /// Compares values; what it computes depends on the two answers alone.
-pub(super) struct Judge {
+pub(crate) struct Judge {
     seed: u64,
     /// What the question says of the unit of a right answer that names none.
-    pub(super) asks: Asks,
-    pub(super) meter: Meter,
+    pub(crate) asks: Asks,
+    pub(crate) meter: Meter,
     fields: RefCell<Vec<Field>>,
 }
 
 /// A real number, or an infinity, as far as it takes to put it in order among others.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Infinite(bool),
     Exact(BigRational),
     Digits(Box<numeric::Value>),
 }
 
 impl Judge {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed,
             asks: Asks::default(),
@@ -62,15 +62,15 @@ impl Judge {
         }
     }
 
-    pub(super) fn asked(self, asks: Asks) -> Self {
+    pub(crate) fn asked(self, asks: Asks) -> Self {
         Self { asks, ..self }
     }
 
-    pub(super) fn rational(&self, expr: &Expr) -> Option<BigRational> {
+    pub(crate) fn rational(&self, expr: &Expr) -> Option<BigRational> {
         rational(expr, &self.meter)
     }
 
-    pub(super) fn same(&self, right: &Expr, given: &Expr) -> Option<Same> {
+    pub(crate) fn same(&self, right: &Expr, given: &Expr) -> Option<Same> {
         if let (Some(right), Some(given)) = (self.rational(right), self.rational(given)) {
             return (right == given).then_some(Same::Number);
         }
@@ -116,7 +116,7 @@ impl Judge {
     }
 
     /// What is the same of equal values, and of others hardly ever; where there is something of that kind.
-    pub(super) fn print(&self, expr: &Expr) -> Option<Element> {
+    pub(crate) fn print(&self, expr: &Expr) -> Option<Element> {
         self.modular(0, expr).ok()
     }
 
@@ -178,7 +178,7 @@ impl Judge {
     }
 
     /// The real number that an expression without variables is.
-    pub(super) fn place(&self, expr: &Expr) -> Option<Place> {
+    pub(crate) fn place(&self, expr: &Expr) -> Option<Place> {
         if let Some(positive) = infinity(expr) {
             return Some(Place::Infinite(positive));
         }
@@ -196,7 +196,7 @@ impl Judge {
     }
 
     /// Which of two is less; `None` where that may not be computed any more.
-    pub(super) fn order(&self, a: &Place, b: &Place) -> Option<Ordering> {
+    pub(crate) fn order(&self, a: &Place, b: &Place) -> Option<Ordering> {
         self.meter.spend(10)?;
         Some(match (a, b) {
             (Place::Infinite(a), Place::Infinite(b)) => a.cmp(b),
@@ -226,7 +226,7 @@ impl Judge {
     }
 
     /// Whether two expressions differ by a factor that is the same everywhere and not 0: the sign of it.
-    pub(super) fn proportional(&self, right: &Expr, given: &Expr) -> Option<f64> {
+    pub(crate) fn proportional(&self, right: &Expr, given: &Expr) -> Option<f64> {
         let mut before: Option<(numeric::Value, numeric::Value)> = None;
         let (mut agreed, mut sign) = (0, 0.0);
         for number in 0..TRIES {
@@ -267,7 +267,7 @@ fn told_apart(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
 }
 
 /// Whether it is ∞ or −∞.
-pub(super) fn is_infinite(expr: &Expr) -> bool {
+pub(crate) fn is_infinite(expr: &Expr) -> bool {
     infinity(expr).is_some()
 }
 

@@ -7,13 +7,14 @@ use num_integer::Integer as _;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
-use super::super::distributed::{holds_sum, is_constant};
-use super::super::exact::rational;
-use super::super::finished::{bare, is_literal, is_whole_quotient, is_written};
-use super::super::meter::Meter;
-use super::super::syntax::{Constant, Expr};
 use super::product::{Atom, Monomial, Sum};
 use super::{Step, Steps};
+use crate::arithmetic::exact::rational;
+use crate::finished::written::{
+    bare, holds_sum, is_constant, is_literal, is_whole_quotient, is_written,
+};
+use crate::meter::Meter;
+use crate::syntax::{Constant, Expr};
 
 /// Steps of the meter that a look at a node costs.
 pub(super) const NODE: u64 = 20;

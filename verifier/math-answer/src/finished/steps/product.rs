@@ -6,13 +6,12 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
-use super::super::distributed::holds_sum;
-use super::super::exact::{bounded, rational};
-use super::super::finished::{is_literal, is_signed, is_ten, is_whole_quotient};
-use super::super::meter::{Meter, arithmetic};
-use super::super::syntax::{Constant, Expr, Function};
 use super::count::{Counter, NODE, Term};
 use super::{Step, Steps};
+use crate::arithmetic::exact::{bounded, rational};
+use crate::finished::written::{holds_sum, is_literal, is_signed, is_ten, is_whole_quotient};
+use crate::meter::{Meter, arithmetic};
+use crate::syntax::{Constant, Expr, Function};
 
 /// Radicands are searched for powers of numbers up to here.
 const MAX_FACTOR: u32 = 1 << 12;
@@ -162,7 +161,7 @@ impl Counter<'_> {
                 product.sums.push(Sum {
                     power: power.clone(),
                     complex: is_complex(expr),
-                    variable: has_variable(expr),
+                    variable: expr.has_variable(),
                     terms: self.atoms_of(expr),
                 });
                 product.inner.push(expr);
@@ -301,13 +300,13 @@ impl Counter<'_> {
         power: &BigRational,
         product: &mut Monomial<'b>,
     ) {
-        if holds_i(exponent) && !has_variable(exponent) {
+        if holds_i(exponent) && !exponent.has_variable() {
             self.add(Step::Complex);
         }
         if holds_logarithm(exponent) {
             self.add(Step::Functions);
         }
-        if matches!(base, Expr::Sum(_)) && !has_variable(expr) {
+        if matches!(base, Expr::Sum(_)) && !expr.has_variable() {
             self.add(Step::Brackets);
         }
         if let Expr::Number(number) = base {
@@ -390,7 +389,7 @@ impl Counter<'_> {
                 self.factor(inner, &both, product);
             }
             _ => {
-                if matches!(inner, Expr::Root(..)) || !has_variable(inner) && holds_root(inner) {
+                if matches!(inner, Expr::Root(..)) || !inner.has_variable() && holds_root(inner) {
                     self.add(Step::Nested);
                 }
                 // √(x⁴ + 2x² + 1) is x² + 1, and √(3 + 4i) is 2 + i.
@@ -535,7 +534,7 @@ fn holds_i(expr: &Expr) -> bool {
 
 /// A number with i in it.
 fn is_complex(expr: &Expr) -> bool {
-    !has_variable(expr) && holds_i(expr)
+    !expr.has_variable() && holds_i(expr)
 }
 
 fn holds_root(expr: &Expr) -> bool {
@@ -550,8 +549,4 @@ fn holds_logarithm(expr: &Expr) -> bool {
     holds(expr, &|part| {
         matches!(part, Expr::Call(Function::Ln | Function::Log, _))
     })
-}
-
-pub(in super::super) fn has_variable(expr: &Expr) -> bool {
-    holds(expr, &|part| matches!(part, Expr::Symbol(_)))
 }

@@ -3,13 +3,13 @@
 use super::TEXT;
 
 /// What a command of text holds, where it holds all of an answer: `\text{12 ways}`.
-pub(in crate::grade::math) fn whole_text(text: &str) -> Option<&str> {
+pub(crate) fn whole_text(text: &str) -> Option<&str> {
     let (inside, behind) = leading_text(text)?;
     behind.is_empty().then_some(inside)
 }
 
 /// What a command of text holds with which an answer begins, and what stands behind it.
-pub(in crate::grade::math) fn leading_text(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn leading_text(text: &str) -> Option<(&str, &str)> {
     let behind = text.trim().strip_prefix('\\')?;
     let name = TEXT
         .into_iter()
@@ -22,7 +22,7 @@ pub(in crate::grade::math) fn leading_text(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Text that begins with a number, as the number and the text behind it.
-pub(in crate::grade::math) fn counted_text(text: &str) -> Option<String> {
+pub(crate) fn counted_text(text: &str) -> Option<String> {
     let (number, words) = whole_text(text)?.split_once(char::is_whitespace)?;
     let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '/' | '-');
     let letters = |c: char| c.is_alphabetic() || matches!(c, ' ' | '.' | '-');

@@ -5,8 +5,8 @@ use num_rational::BigRational;
 
 use super::number::{based, literal};
 use super::{MAX_ATOMS, Parser};
-use crate::grade::math::lex::{Kind, Token};
-use crate::grade::math::syntax::{Bracket, Constant, Expr, Function};
+use crate::read::lex::{Kind, Token};
+use crate::syntax::{Bracket, Constant, Expr, Function};
 
 /// Names that are read as functions where a bracket follows.
 const APPLIED: [char; 6] = ['f', 'g', 'h', 'F', 'G', 'P'];

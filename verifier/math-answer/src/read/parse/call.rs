@@ -5,8 +5,8 @@ use num_rational::BigRational;
 use num_traits::One as _;
 
 use super::Parser;
-use crate::grade::math::lex::Kind;
-use crate::grade::math::syntax::{Expr, Function};
+use crate::read::lex::Kind;
+use crate::syntax::{Expr, Function};
 
 impl Parser<'_> {
     /// A function's power, base and argument.

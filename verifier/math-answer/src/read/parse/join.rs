@@ -1,8 +1,8 @@
 //! What stands between the elements of a list.
 
 use super::{Parser, is_separator};
-use crate::grade::math::lex::Kind;
-use crate::grade::math::syntax::{Expr, Relation, SetOperator};
+use crate::read::lex::Kind;
+use crate::syntax::{Expr, Relation, SetOperator};
 
 /// How two elements are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,10 +1,10 @@
 //! What is known by how it begins: names before an equals sign, choices before their values, sets by what holds in them, and answers that are plain words.
 
 use super::{Parser, product};
-use crate::grade::math::lex::Kind;
-use crate::grade::math::named::is_name;
-use crate::grade::math::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
-use crate::grade::math::words;
+use crate::read::lex::Kind;
+use crate::read::name::is_name;
+use crate::read::words;
+use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 
 /// Longer answers are no words for a number or a set.
 const MAX_SPELLED: usize = 32;

@@ -1,8 +1,8 @@
 //! Matrices and determinants.
 
 use super::Parser;
-use crate::grade::math::lex::Kind;
-use crate::grade::math::syntax::{Expr, Relation};
+use crate::read::lex::Kind;
+use crate::syntax::{Expr, Relation};
 
 impl Parser<'_> {
     /// Behind `\begin`.

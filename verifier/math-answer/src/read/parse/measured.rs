@@ -4,11 +4,11 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 
 use super::{Parser, is_separator, is_whole, number::based};
-use crate::grade::math::lex::Kind;
-use crate::grade::math::phrase;
-use crate::grade::math::syntax::Expr;
-use crate::grade::math::unit::{self, Measure, measure};
-use crate::grade::math::words as spelled;
+use crate::read::lex::Kind;
+use crate::read::phrase;
+use crate::read::unit::{self, Measure, measure};
+use crate::read::words as spelled;
+use crate::syntax::Expr;
 
 impl Parser<'_> {
     /// A term with the unit or the words behind it; `None` where they may say more than what is counted.

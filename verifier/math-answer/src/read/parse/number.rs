@@ -5,10 +5,10 @@ use num_rational::BigRational;
 use num_traits::One as _;
 
 use super::{Commas, Parser};
-use crate::grade::math::exact::reduced;
-use crate::grade::math::lex::Kind;
-use crate::grade::math::syntax::Expr;
-use crate::grade::math::words;
+use crate::arithmetic::exact::reduced;
+use crate::read::lex::Kind;
+use crate::read::words;
+use crate::syntax::Expr;
 
 /// Numbers with more digits are not parsed.
 const MAX_DIGITS: usize = 1024;

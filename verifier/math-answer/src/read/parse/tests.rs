@@ -2,8 +2,8 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 
-use super::super::syntax::{Bracket, Constant, Function};
 use super::*;
+use crate::syntax::{Bracket, Constant, Function};
 
 fn number(value: i64) -> Expr {
     Expr::Number(BigRational::from_integer(value.into()))
