@@ -1,17 +1,18 @@
 //! Whether two answers are the same, and by which rule.
 
-use crate::Policy;
 use crate::finished::left_undone;
 use crate::meter::Meter;
-use crate::question::{Asks, behind_asked};
+use crate::question::{Question, behind_asked};
 use crate::read::label::{behind_label, same_choice};
 use crate::read::lex::tokens;
 use crate::read::nouns::are_used;
 use crate::read::parse::{Commas, Letters, Read, read};
+use crate::rule::Rule;
 use crate::same::quantity::names_unit;
 use crate::same::same;
 use crate::same::value::Judge;
 use crate::seed::seed;
+use crate::settings::Policy;
 use crate::strict;
 use crate::syntax::Expr;
 
@@ -24,56 +25,6 @@ const MAX_LETTERED: usize = 64;
 const MAX_QUESTION: usize = 1 << 16;
 /// Most forms of one value in an answer.
 const MAX_FORMS: usize = 4;
-
-/// Why two answers were held equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
-    /// Their normal forms are the same text.
-    Text,
-    /// Both are rational numbers of the same exact value.
-    Number,
-    /// Their trees are the same.
-    Form,
-    /// They agree exactly, modulo large primes, at random points.
-    Identity,
-    /// They agree to many digits, at random points.
-    Digits,
-    /// Tuples, matrices, lists or sets of equal elements.
-    Elements,
-    /// The same set of real numbers.
-    Set,
-    /// Equations or inequalities that say the same.
-    Relation,
-    /// The same quantity in other units.
-    Unit,
-    /// The same ratio.
-    Ratio,
-    /// The same digits in the same base.
-    Base,
-    /// The same words, or the same number, time or day in words.
-    Words,
-}
-
-impl Rule {
-    /// As `detail` writes it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Rule::Text => "text",
-            Rule::Number => "number",
-            Rule::Form => "form",
-            Rule::Identity => "identity",
-            Rule::Digits => "digits",
-            Rule::Elements => "elements",
-            Rule::Set => "set",
-            Rule::Relation => "relation",
-            Rule::Unit => "unit",
-            Rule::Ratio => "ratio",
-            Rule::Base => "base",
-            Rule::Words => "words",
-        }
-    }
-}
 
 /// What a comparison finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,7 +174,7 @@ pub fn compare_read(right: &Answer<'_>, given: &Answer<'_>, policy: Policy) -> C
     {
         return Comparison::Different;
     }
-    let judge = Judge::new(seed(right, given)).asked(Asks::of(question));
+    let judge = Judge::new(seed(right, given)).asked(Question::of(question));
     let pairs = pairs(answer, other, &judge);
     let mut found = judged(&judge, &pairs, policy);
     if found == Comparison::Different && (offers_others(given) || offers_others(right)) {
@@ -296,7 +247,7 @@ fn pairs<'a>(
     judge: &Judge,
 ) -> Vec<(&'a Expr, &'a Expr)> {
     let mut pairs = Vec::new();
-    for reading in right.as_right(judge.asks.commas) {
+    for reading in right.as_right(judge.question.commas) {
         let others = given.beside(reading);
         pairs.extend(others.into_iter().map(|other| (reading, other)));
     }

@@ -1,6 +1,6 @@
 //! Finds the final answer in a completion, in one pass over it.
 
-use crate::Extraction;
+use crate::settings::Extraction;
 
 /// An answer as it stands in the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thought_is_no_answer() {
+    fn text_inside_think_tags_is_ignored() {
         assert_eq!(boxed(r"<think>\boxed{1}</think> \boxed{2}"), Some("2"));
         assert_eq!(boxed(r"<think>\boxed{1}</think> done"), None);
         assert_eq!(boxed(r"<think>perhaps \boxed{1}"), None);

@@ -10,7 +10,6 @@ mod written;
 use num_bigint::BigInt;
 use num_traits::Zero as _;
 
-use crate::Rule;
 use crate::finished::distributed::{comes_out, same_terms};
 use crate::finished::fractions::is_reduced_less;
 use crate::finished::steps::{Shape, Step, Steps, shape};
@@ -18,6 +17,7 @@ use crate::finished::written::{
     bare, is_literal, is_power_of_digits, is_ratio_to_one, is_whole, is_whole_quotient, is_written,
 };
 use crate::read::words;
+use crate::rule::Rule;
 use crate::same::reals::Reals;
 use crate::same::same;
 use crate::same::signs::variants;

@@ -15,7 +15,7 @@
 //! same        two trees by their kind: value.rs for numbers and formulas; quantity.rs, named.rs, reals.rs, linear.rs, signs.rs
 //! read        from text to a tree: lex/ ▸ parse/; words, units, phrases and nouns behind a number; labels before it
 //! arithmetic  exact (rationals) ▸ modular (identities) ▸ numeric (digits)
-//! syntax      the tree; meter: the steps that one comparison may take; seed: random numbers that are a function of the answers
+//! syntax      the tree; rule: why two are the same; meter: the steps that one comparison may take; seed: random numbers that are a function of the answers
 //! pairs       files of pairs with a careful reader's verdict, and how fast they are compared
 //! ```
 //!
@@ -35,14 +35,16 @@ mod meter;
 pub mod pairs;
 mod question;
 mod read;
+mod rule;
 mod same;
 mod seed;
 mod settings;
 mod strict;
 mod syntax;
 
-pub use compare::{Answer, Comparison, Rule, compare, compare_read};
+pub use compare::{Answer, Comparison, compare, compare_read};
 pub use extract::{Extracted, Source, extract};
+pub use rule::Rule;
 pub use settings::{Extraction, Policy, Settings};
 
 /// What was found in a completion.

@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 
 /// Steps of one comparison, at most: one takes some ten nanoseconds, all of them some ten milliseconds.
-const STEPS: u64 = 1_000_000;
+const MAX_STEPS: u64 = 1_000_000;
 
 /// The steps that one comparison has left. Everything whose cost grows with the answers takes from them; once they are spent there is nothing more to take, so that whatever is
 /// left to do ends, and the answers are held to be different.
@@ -19,7 +19,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new() -> Self {
         Self {
-            left: Cell::new(STEPS),
+            left: Cell::new(MAX_STEPS),
             spent: Cell::new(false),
         }
     }

@@ -31,7 +31,7 @@ pub(crate) enum Asked {
 
 /// What a question asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Asks {
+pub(crate) struct Question {
     /// A percentage.
     pub(crate) percent: Asked,
     /// An angle in degrees.
@@ -46,7 +46,7 @@ pub(crate) struct Asks {
     named: Vec<(BigRational, Dimension)>,
 }
 
-impl Asks {
+impl Question {
     pub(crate) fn of(question: &str) -> Self {
         if question.is_empty() {
             return Self::default();
@@ -154,7 +154,9 @@ mod tests {
             let Measure::Unit(size, dimension) = measure(unit) else {
                 panic!("{unit} is a unit");
             };
-            Asks::of(question).other_unit(&size, dimension).is_some()
+            Question::of(question)
+                .other_unit(&size, dimension)
+                .is_some()
         };
         for (question, unit, other) in [
             ("How many minutes does it take?", "hours", true),
@@ -185,7 +187,7 @@ mod tests {
             ("How many are there?", Asked::No),
             ("", Asked::Perhaps),
         ] {
-            assert_eq!(Asks::of(question).percent, percent, "{question}");
+            assert_eq!(Question::of(question).percent, percent, "{question}");
         }
     }
 }

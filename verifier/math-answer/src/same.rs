@@ -10,15 +10,15 @@ pub(crate) mod value;
 use num_rational::BigRational;
 use num_traits::One as _;
 
-use crate::Rule;
 use crate::arithmetic::modular::Element;
 use crate::read::unit::{Measure, measure};
 use crate::read::words;
+use crate::rule::Rule;
 use crate::same::named::{assigned, chained, is_ambiguous, names_several, points};
 use crate::same::quantity::{measured, quantities};
 use crate::same::reals::Reals;
 use crate::same::signs::variants;
-use crate::same::value::{Judge, Same};
+use crate::same::value::{Agreement, Judge};
 use crate::syntax::{Bracket, Expr, Relation, SetOperator};
 
 /// Elements of longer lists are compared in order only.
@@ -26,13 +26,13 @@ const MAX_UNORDERED: usize = 48;
 /// Steps that a comparison costs at least.
 const PAIR: u64 = 20;
 
-impl From<Same> for Rule {
-    fn from(same: Same) -> Self {
+impl From<Agreement> for Rule {
+    fn from(same: Agreement) -> Self {
         match same {
-            Same::Number => Rule::Number,
-            Same::Form => Rule::Form,
-            Same::Identity => Rule::Identity,
-            Same::Digits => Rule::Digits,
+            Agreement::Number => Rule::Number,
+            Agreement::Form => Rule::Form,
+            Agreement::Identity => Rule::Identity,
+            Agreement::Digits => Rule::Digits,
         }
     }
 }
@@ -251,7 +251,7 @@ pub(crate) fn unordered(judge: &Judge, right: &[&Expr], given: &[&Expr], braces:
     }
     // Most that differ are told apart by their prints.
     let printed = |items: &[&Expr]| -> Vec<Option<Element>> {
-        items.iter().map(|item| print(judge, item)).collect()
+        items.iter().map(|item| fingerprint(judge, item)).collect()
     };
     let (prints, others) = (printed(right), printed(given));
     let alike = |a: usize, b: usize| {
@@ -270,10 +270,10 @@ pub(crate) fn unordered(judge: &Judge, right: &[&Expr], given: &[&Expr], braces:
 }
 
 /// What differs between two plain expressions of different values.
-fn print(judge: &Judge, item: &Expr) -> Option<Element> {
+fn fingerprint(judge: &Judge, item: &Expr) -> Option<Element> {
     let plain = !matches!(item, Expr::Symbol(name) if name == "Reals");
     let bare = measured(item).1.is_none();
-    (plain && bare).then(|| judge.print(item))?
+    (plain && bare).then(|| judge.fingerprint(item))?
 }
 
 /// Both as sets of real numbers, where one is put together of several, or an inequality.
@@ -379,7 +379,7 @@ fn turned(relation: Relation) -> Relation {
 /// a : b as a : b, or as a fraction.
 fn ratio(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
     // 2:15 is half of 4:30, and no other way to write that time.
-    if judge.asks.time {
+    if judge.question.time {
         return (right == given).then_some(Rule::Ratio);
     }
     let quotient = |a: &Expr, b: &Expr| Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()));

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn values_do_not_count() {
+    fn the_strict_policy_compares_text_only() {
         for (a, b) in [("0.25", r"\frac14"), ("1,2", "2,1"), ("2^2", "4"), ("", "")] {
             assert!(!same(a, b), "{a} and {b}");
         }

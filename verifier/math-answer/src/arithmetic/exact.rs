@@ -243,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn divisors_and_multiples_are_the_librarys(a: i128, b: i128, common in -9i128..9) {
+        fn gcd_and_lcm_equal_those_of_num_integer(a: i128, b: i128, common in -9i128..9) {
             for (a, b) in [(a, b), (a / 16 * common, b / 16 * common), (common, 0), (0, 0)] {
                 let [a, b] = [a, b].map(BigInt::from);
                 prop_assert_eq!(gcd(&a, &b), num_integer::Integer::gcd(&a, &b));

@@ -9,7 +9,7 @@ use crate::seed::mix;
 /// A prime that leaves 3 modulo 4, for when no other is found: 2⁶¹ − 1.
 const MERSENNE: u64 = (1 << 61) - 1;
 /// Numbers that are tried before that; one in twenty is a prime.
-const TRIES: u64 = 4096;
+const MAX_TRIES: u64 = 4096;
 /// Bases for which a number of 64 bits that is none fails the test of Miller and Rabin (Sorenson & Webster 2015).
 const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
 
@@ -28,7 +28,7 @@ pub(crate) struct Prime {
 impl Prime {
     /// The prime of a seed. It leaves 3 modulo 4, so that −1 has no root modulo it.
     pub(crate) fn of(seed: u64) -> Self {
-        (0..TRIES)
+        (0..MAX_TRIES)
             .map(|number| (mix(seed ^ mix(number)) >> 3) | (1 << 60) | 3)
             .find(|candidate| is_prime(*candidate))
             .map_or_else(|| Self::modulo(MERSENNE), Self::modulo)

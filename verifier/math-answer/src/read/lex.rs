@@ -7,7 +7,7 @@ mod between;
 mod symbol;
 mod whole;
 
-use between::pieces;
+use between::fragments;
 use symbol::{command_of, fraction_of, plain, superscript_of, synonym};
 pub(crate) use whole::{counted_text, leading_text, whole_text};
 
@@ -364,14 +364,14 @@ impl<'a> Lexer<'a> {
         } else if !bare.contains(char::is_alphabetic) {
             self.inner(bare);
         } else if self.ends_value()
-            && let Some(pieces) = pieces(bare)
+            && let Some(pieces) = fragments(bare)
         {
             for piece in pieces {
                 match piece {
-                    between::Piece::Separator(one) => self.push(Kind::Text(one)),
-                    between::Piece::Comma => self.push(Kind::Char(',')),
-                    between::Piece::Formula(formula) => self.inner(formula),
-                    between::Piece::Words(words) => self.push(Kind::Text(words)),
+                    between::Fragment::Separator(one) => self.push(Kind::Text(one)),
+                    between::Fragment::Comma => self.push(Kind::Char(',')),
+                    between::Fragment::Formula(formula) => self.inner(formula),
+                    between::Fragment::Words(words) => self.push(Kind::Text(words)),
                 }
                 self.spaced = true;
             }
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_shows_is_not_seen() {
+    fn decoration_and_phantoms_leave_no_token() {
         for (a, b) in [
             (r"\left( 3, \frac{\pi}{2} \right)", r"(3,\frac{\pi}{2})"),
             (r"$\dfrac12$", r"\frac12"),
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_are_remembered() {
+    fn a_token_knows_whether_a_space_precedes_it() {
         let tokens = tokens(r"1 4\,5\!6").unwrap();
         let spaced: Vec<bool> = tokens.iter().map(|token| token.spaced).collect();
         assert_eq!(spaced, [false, true, true, false]);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use num_traits::ToPrimitive as _;
 
 use crate::read::name::is_name;
-use crate::same::value::{Judge, Place};
+use crate::same::value::{Judge, RealNumber};
 use crate::syntax::{Bracket, Expr, Relation};
 
 /// By how much of it a number differs from one that is near.
@@ -102,7 +102,7 @@ pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
         return Cow::Borrowed(last);
     };
     let says_last = |part: &Expr| judge.same(&value(part), &value(last)).is_some();
-    let is_number = |part: &Expr| judge.place(&value(part)).is_some();
+    let is_number = |part: &Expr| judge.real_number(&value(part)).is_some();
     if is_number(first) {
         let all = parts[..parts.len() - 1]
             .iter()
@@ -135,10 +135,10 @@ pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
 
 /// Whether a number is near another, as rounded ones are.
 fn is_near(judge: &Judge, exact: &Expr, rounded: &Expr) -> bool {
-    let size = |expr: &Expr| match judge.place(&value(expr))? {
-        Place::Exact(number) => number.to_f64(),
-        Place::Digits(number) => number.real(),
-        Place::Infinite(_) => None,
+    let size = |expr: &Expr| match judge.real_number(&value(expr))? {
+        RealNumber::Exact(number) => number.to_f64(),
+        RealNumber::Digits(number) => number.real(),
+        RealNumber::Infinite(_) => None,
     };
     match (size(exact), size(rounded)) {
         (Some(exact), Some(rounded)) => (exact - rounded).abs() <= NEAR * exact.abs(),

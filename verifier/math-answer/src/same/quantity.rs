@@ -6,13 +6,13 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::Signed as _;
 
-use crate::Rule;
 use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
 use crate::question::Asked;
 use crate::read::nouns::count_alike;
 use crate::read::unit::{self, Measure, measure};
-use crate::same::value::{Judge, Place};
+use crate::rule::Rule;
+use crate::same::value::{Judge, RealNumber};
 use crate::syntax::{Constant, Expr, Function};
 
 /// Numbers with what they measure.
@@ -51,7 +51,7 @@ pub(crate) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
         // The right answer decides what a bare number counts: of percent and degrees the same. Half a percent is neither a half, nor is a half of 50%.
         (Some(Measure::Percent), None) => same(&right, &given),
         (None, Some(Measure::Percent)) => {
-            if counts(judge.asks.percent, judge, &right) {
+            if counts(judge.question.percent, judge, &right) {
                 return same(&right, &given);
             }
             same(&right, &scaled(&given, &hundredth)).map(|_| Rule::Unit)
@@ -64,12 +64,12 @@ pub(crate) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
         }
         (Some(a), Some(b)) if apart(&a, &b) => None,
         (None, Some(Measure::Radians))
-            if judge.asks.degrees == Asked::Yes && !in_radians(&right) =>
+            if judge.question.degrees == Asked::Yes && !in_radians(&right) =>
         {
             same(&degrees(&right), &given).map(|_| Rule::Unit)
         }
         (None, Some(Measure::Unit(size, dimension))) => {
-            match judge.asks.other_unit(&size, dimension) {
+            match judge.question.other_unit(&size, dimension) {
                 Some(asked) => {
                     same(&scaled(&right, asked), &scaled(&given, &size)).map(|_| Rule::Unit)
                 }
@@ -83,7 +83,7 @@ pub(crate) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
             same(&right, &given)
         }
         (None, Some(Measure::Degrees)) => {
-            if !in_radians(&right) && counts(judge.asks.degrees, judge, &right) {
+            if !in_radians(&right) && counts(judge.question.degrees, judge, &right) {
                 return same(&right, &given);
             }
             same(&right, &degrees(&given)).map(|_| Rule::Unit)
@@ -98,10 +98,10 @@ fn counts(asked: Asked, judge: &Judge, expr: &Expr) -> bool {
         return asked == Asked::Yes;
     }
     let one = BigRational::from_integer(BigInt::from(1));
-    match judge.place(expr) {
-        Some(Place::Exact(value)) => value.abs() > one,
-        Some(Place::Digits(value)) => value.real().is_some_and(|value| value.abs() > 1.0),
-        Some(Place::Infinite(_)) | None => false,
+    match judge.real_number(expr) {
+        Some(RealNumber::Exact(value)) => value.abs() > one,
+        Some(RealNumber::Digits(value)) => value.real().is_some_and(|value| value.abs() > 1.0),
+        Some(RealNumber::Infinite(_)) | None => false,
     }
 }
 

@@ -7,53 +7,56 @@ use num_traits::{Signed as _, Zero as _};
 
 use crate::meter::arithmetic;
 use crate::same::linear::Linear;
-use crate::same::value::{Judge, Place};
+use crate::same::value::{Judge, RealNumber};
 use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 
-/// Sets of more pieces are not computed with.
-const MAX_PIECES: usize = 32;
+/// Sets of more intervals are not computed with.
+const MAX_INTERVALS: usize = 32;
 
 /// An end of an interval: where it is, as it was written, and whether it belongs to it.
 #[derive(Debug, Clone)]
 struct End {
-    at: Place,
+    at: RealNumber,
     written: Expr,
     closed: bool,
 }
 
 /// An interval, or a point where both ends are one.
 #[derive(Debug, Clone)]
-struct Piece {
+struct Interval {
     low: End,
     high: End,
 }
 
-/// Pieces in order, apart from each other.
+/// Intervals in order, apart from each other.
 #[derive(Debug, Clone)]
-struct Pieces(Vec<Piece>);
+struct Intervals(Vec<Interval>);
 
 /// A set of real numbers, and what it is said of: the variable of an inequality.
 #[derive(Debug, Clone)]
 pub(crate) struct Reals<'a> {
-    pieces: Pieces,
+    intervals: Intervals,
     of: Option<&'a Expr>,
 }
 
 impl<'a> Reals<'a> {
-    /// How many numbers its pieces end at, put together as far as they can be.
+    /// How many numbers its intervals end at, put together as far as they can be.
     pub(crate) fn ends(&self) -> usize {
-        let finite = |end: &&End| !matches!(end.at, Place::Infinite(_));
+        let finite = |end: &&End| !matches!(end.at, RealNumber::Infinite(_));
         let ends = self
-            .pieces
+            .intervals
             .0
             .iter()
-            .flat_map(|piece| [&piece.low, &piece.high]);
+            .flat_map(|interval| [&interval.low, &interval.high]);
         ends.filter(finite).count()
     }
 
     /// The set of real numbers that `expr` is, or that satisfy it.
     pub(crate) fn of(judge: &Judge, expr: &'a Expr) -> Option<Self> {
-        let bare = |pieces| Self { pieces, of: None };
+        let bare = |intervals| Self {
+            intervals,
+            of: None,
+        };
         match expr {
             Expr::Tuple(
                 open @ (Bracket::Round | Bracket::Square),
@@ -66,29 +69,29 @@ impl<'a> Reals<'a> {
                 let low = end(judge, low, *open == Bracket::Square)?;
                 let high = end(judge, high, *close == Bracket::Square)?;
                 // (3, 1) is a point, not an interval without numbers.
-                let piece = Pieces::piece(judge, low, high)?;
-                (!piece.0.is_empty()).then(|| bare(piece))
+                let interval = Intervals::interval(judge, low, high)?;
+                (!interval.0.is_empty()).then(|| bare(interval))
             }
             Expr::Set(items) => {
-                let mut all = Pieces(Vec::new());
+                let mut all = Intervals(Vec::new());
                 for item in items {
-                    all = all.union(judge, Pieces::point(judge, item)?)?;
+                    all = all.union(judge, Intervals::point(judge, item)?)?;
                 }
                 Some(bare(all))
             }
-            Expr::Symbol(name) if name == "Reals" => Some(bare(Pieces::line())),
+            Expr::Symbol(name) if name == "Reals" => Some(bare(Intervals::line())),
             Expr::Combine(left, operator, right) => {
                 let (left, right) = (Self::said(judge, left)?, Self::said(judge, right)?);
                 let of = one_of(left.of, right.of)?;
-                let (left, right) = (left.pieces, right.pieces);
-                let pieces = match operator {
+                let (left, right) = (left.intervals, right.intervals);
+                let intervals = match operator {
                     SetOperator::Union => left.union(judge, right)?,
                     SetOperator::Intersection => left.intersection(judge, &right)?,
                     SetOperator::Difference => {
                         left.intersection(judge, &right.complement(judge)?)?
                     }
                 };
-                Some(Self { pieces, of })
+                Some(Self { intervals, of })
             }
             Expr::Relation(_, relations) if *relations == [Relation::Equal] => None,
             Expr::Relation(..) => Self::said(judge, expr),
@@ -112,7 +115,7 @@ impl<'a> Reals<'a> {
             return None;
         }
         let mut of = None;
-        let (mut all, mut any) = (Some(Pieces::line()), Some(Pieces(Vec::new())));
+        let (mut all, mut any) = (Some(Intervals::line()), Some(Intervals(Vec::new())));
         for item in items {
             let one = match (item, &items[0]) {
                 // x ≠ 2, 3
@@ -120,7 +123,7 @@ impl<'a> Reals<'a> {
                     if *relations == [Relation::Unequal] && !matches!(item, Expr::Relation(..)) =>
                 {
                     Self {
-                        pieces: Pieces::point(judge, item)?.complement(judge)?,
+                        intervals: Intervals::point(judge, item)?.complement(judge)?,
                         of: parts.first(),
                     }
                 }
@@ -128,12 +131,12 @@ impl<'a> Reals<'a> {
                 _ => return None,
             };
             of = one_of(of, one.of)?;
-            all = all.and_then(|all| all.intersection(judge, &one.pieces));
-            any = any.and_then(|any| any.union(judge, one.pieces));
+            all = all.and_then(|all| all.intersection(judge, &one.intervals));
+            any = any.and_then(|any| any.union(judge, one.intervals));
         }
         let all = all?;
-        let pieces = if all.0.is_empty() { any? } else { all };
-        Some(Self { pieces, of })
+        let intervals = if all.0.is_empty() { any? } else { all };
+        Some(Self { intervals, of })
     }
 
     fn of_relation(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
@@ -146,7 +149,7 @@ impl<'a> Reals<'a> {
             return None;
         }
         let mut all = Self {
-            pieces: Pieces::line(),
+            intervals: Intervals::line(),
             of: None,
         };
         for (sides, relation) in parts.windows(2).zip(relations) {
@@ -160,9 +163,9 @@ impl<'a> Reals<'a> {
             } else {
                 *relation
             };
-            let pieces = Pieces::satisfying(judge, relation, &bound)?;
+            let intervals = Intervals::satisfying(judge, relation, &bound)?;
             all = Self {
-                pieces: all.pieces.intersection(judge, &pieces)?,
+                intervals: all.intervals.intersection(judge, &intervals)?,
                 of: one_of(all.of, Some(of))?,
             };
         }
@@ -175,7 +178,7 @@ impl<'a> Reals<'a> {
         if parts.iter().skip(place + 1).any(is_name) || relations.len() + 1 != parts.len() {
             return None;
         }
-        let mut all = Pieces::line();
+        let mut all = Intervals::line();
         for (number, relation) in relations.iter().enumerate() {
             let (bound, relation) = if number + 1 == place {
                 (&parts[number], reversed(*relation)?)
@@ -188,14 +191,14 @@ impl<'a> Reals<'a> {
                 Relation::In => {
                     Self::of(judge, bound)
                         .filter(|set| set.of.is_none())?
-                        .pieces
+                        .intervals
                 }
-                relation => Pieces::satisfying(judge, relation, bound)?,
+                relation => Intervals::satisfying(judge, relation, bound)?,
             };
             all = all.intersection(judge, &set)?;
         }
         Some(Self {
-            pieces: all,
+            intervals: all,
             of: parts.get(place),
         })
     }
@@ -204,7 +207,7 @@ impl<'a> Reals<'a> {
     pub(crate) fn same(&self, judge: &Judge, other: &Self) -> bool {
         let same_end =
             |a: &End, b: &End| a.closed == b.closed && judge.same(&a.written, &b.written).is_some();
-        let (one, other_one) = (&self.pieces.0, &other.pieces.0);
+        let (one, other_one) = (&self.intervals.0, &other.intervals.0);
         one_of(self.of, other.of).is_some()
             && one.len() == other_one.len()
             && one
@@ -226,9 +229,9 @@ fn one_of<'a>(a: Option<&'a Expr>, b: Option<&'a Expr>) -> Option<Option<&'a Exp
     }
 }
 
-impl Pieces {
+impl Intervals {
     fn line() -> Self {
-        Self(vec![Piece {
+        Self(vec![Interval {
             low: infinite(false),
             high: infinite(true),
         }])
@@ -242,21 +245,21 @@ impl Pieces {
             Relation::Equal => Self::point(judge, bound),
             Relation::Less | Relation::LessOrEqual => {
                 let high = end(judge, bound, relation == Relation::LessOrEqual)?;
-                Self::piece(judge, infinite(false), high)
+                Self::interval(judge, infinite(false), high)
             }
             Relation::Greater | Relation::GreaterOrEqual => {
                 let low = end(judge, bound, relation == Relation::GreaterOrEqual)?;
-                Self::piece(judge, low, infinite(true))
+                Self::interval(judge, low, infinite(true))
             }
         }
     }
 
     fn point(judge: &Judge, at: &Expr) -> Option<Self> {
         let point = end(judge, at, true)?;
-        Self::piece(judge, point.clone(), point)
+        Self::interval(judge, point.clone(), point)
     }
 
-    fn piece(judge: &Judge, low: End, high: End) -> Option<Self> {
+    fn interval(judge: &Judge, low: End, high: End) -> Option<Self> {
         let empty = match judge.order(&low.at, &high.at)? {
             Ordering::Less => false,
             Ordering::Equal => !(low.closed && high.closed),
@@ -265,7 +268,7 @@ impl Pieces {
         Some(Self(if empty {
             Vec::new()
         } else {
-            vec![Piece { low, high }]
+            vec![Interval { low, high }]
         }))
     }
 
@@ -276,58 +279,58 @@ impl Pieces {
     }
 
     fn union(self, judge: &Judge, other: Self) -> Option<Self> {
-        let mut pieces = self.0;
-        for piece in other.0 {
-            let mut place = pieces.len();
+        let mut intervals = self.0;
+        for interval in other.0 {
+            let mut place = intervals.len();
             while place > 0 {
-                let (a, b) = (&pieces[place - 1].low, &piece.low);
+                let (a, b) = (&intervals[place - 1].low, &interval.low);
                 match judge.order(&a.at, &b.at)?.then(b.closed.cmp(&a.closed)) {
                     Ordering::Greater => place -= 1,
                     _ => break,
                 }
             }
-            pieces.insert(place, piece);
+            intervals.insert(place, interval);
         }
-        if pieces.len() > MAX_PIECES {
+        if intervals.len() > MAX_INTERVALS {
             return None;
         }
-        let mut joined: Vec<Piece> = Vec::new();
-        for piece in pieces {
+        let mut joined: Vec<Interval> = Vec::new();
+        for interval in intervals {
             let Some(last) = joined.last_mut() else {
-                joined.push(piece);
+                joined.push(interval);
                 continue;
             };
-            let touches = match judge.order(&piece.low.at, &last.high.at)? {
+            let touches = match judge.order(&interval.low.at, &last.high.at)? {
                 Ordering::Less => true,
-                Ordering::Equal => piece.low.closed || last.high.closed,
+                Ordering::Equal => interval.low.closed || last.high.closed,
                 Ordering::Greater => false,
             };
             if !touches {
-                joined.push(piece);
+                joined.push(interval);
                 continue;
             }
-            let further = match judge.order(&piece.high.at, &last.high.at)? {
+            let further = match judge.order(&interval.high.at, &last.high.at)? {
                 Ordering::Greater => true,
-                Ordering::Equal => piece.high.closed,
+                Ordering::Equal => interval.high.closed,
                 Ordering::Less => false,
             };
             if further {
-                last.high = piece.high;
+                last.high = interval.high;
             }
         }
         Some(Self(joined))
     }
 
     fn complement(&self, judge: &Judge) -> Option<Self> {
-        let mut pieces = Vec::new();
+        let mut intervals = Vec::new();
         let mut low = infinite(false);
-        for piece in &self.0 {
-            let high = piece.low.turned();
-            pieces.extend(Self::piece(judge, low, high)?.0);
-            low = piece.high.turned();
+        for interval in &self.0 {
+            let high = interval.low.turned();
+            intervals.extend(Self::interval(judge, low, high)?.0);
+            low = interval.high.turned();
         }
-        pieces.extend(Self::piece(judge, low, infinite(true))?.0);
-        Some(Self(pieces))
+        intervals.extend(Self::interval(judge, low, infinite(true))?.0);
+        Some(Self(intervals))
     }
 }
 
@@ -335,7 +338,7 @@ impl End {
     /// The end of what lies beyond it. There is nothing at an infinity.
     fn turned(&self) -> Self {
         Self {
-            closed: !self.closed && !matches!(self.at, Place::Infinite(_)),
+            closed: !self.closed && !matches!(self.at, RealNumber::Infinite(_)),
             ..self.clone()
         }
     }
@@ -344,7 +347,7 @@ impl End {
 fn infinite(positive: bool) -> End {
     let infinity = Expr::Constant(Constant::Infinity);
     End {
-        at: Place::Infinite(positive),
+        at: RealNumber::Infinite(positive),
         written: if positive {
             infinity
         } else {
@@ -364,10 +367,10 @@ fn written(number: BigRational) -> Expr {
 }
 
 fn end(judge: &Judge, written: &Expr, closed: bool) -> Option<End> {
-    let at = judge.place(written)?;
+    let at = judge.real_number(written)?;
     judge.meter.spend(20)?;
     Some(End {
-        closed: closed && !matches!(at, Place::Infinite(_)),
+        closed: closed && !matches!(at, RealNumber::Infinite(_)),
         at,
         written: written.clone(),
     })

@@ -9,22 +9,22 @@ use crate::arithmetic::exact::{below, rational};
 use crate::arithmetic::modular::{Element, Field, Missing};
 use crate::arithmetic::numeric::{self, Computed, Point};
 use crate::meter::{Meter, arithmetic};
-use crate::question::Asks;
+use crate::question::Question;
 use crate::syntax::{Constant, Expr, Function};
 
 /// Steps of what is computed to many digits, for each step of `cost`.
-const DIGITS: u64 = 6_000;
+const STEPS_PER_COST: u64 = 6_000;
 /// How often more digits may turn out to be needed.
-const RAISES: usize = 4;
+const MAX_RAISES: usize = 4;
 /// Points at which a numeric identity must hold, and how many are tried.
-const POINTS: u64 = 4;
-const TRIES: u64 = 12;
+const MIN_POINTS: u64 = 4;
+const MAX_TRIES: u64 = 12;
 /// Fields in which a value is computed until two agree.
-const FIELDS: usize = 4;
+const MAX_FIELDS: usize = 4;
 
 /// How two values were found to be the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Same {
+pub(crate) enum Agreement {
     /// Both are rational numbers.
     Number,
     /// Both are written the same.
@@ -39,14 +39,14 @@ pub(crate) enum Same {
 pub(crate) struct Judge {
     seed: u64,
     /// What the question says of the unit of a right answer that names none.
-    pub(crate) asks: Asks,
+    pub(crate) question: Question,
     pub(crate) meter: Meter,
     fields: RefCell<Vec<Field>>,
 }
 
 /// A real number, or an infinity, as far as it takes to put it in order among others.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum RealNumber {
     Infinite(bool),
     Exact(BigRational),
     Digits(Box<numeric::Value>),
@@ -56,40 +56,40 @@ impl Judge {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed,
-            asks: Asks::default(),
+            question: Question::default(),
             meter: Meter::new(),
             fields: RefCell::default(),
         }
     }
 
-    pub(crate) fn asked(self, asks: Asks) -> Self {
-        Self { asks, ..self }
+    pub(crate) fn asked(self, question: Question) -> Self {
+        Self { question, ..self }
     }
 
     pub(crate) fn rational(&self, expr: &Expr) -> Option<BigRational> {
         rational(expr, &self.meter)
     }
 
-    pub(crate) fn same(&self, right: &Expr, given: &Expr) -> Option<Same> {
+    pub(crate) fn same(&self, right: &Expr, given: &Expr) -> Option<Agreement> {
         if let (Some(right), Some(given)) = (self.rational(right), self.rational(given)) {
-            return (right == given).then_some(Same::Number);
+            return (right == given).then_some(Agreement::Number);
         }
         if right == given {
-            return Some(Same::Form);
+            return Some(Agreement::Form);
         }
         if is_infinite(right) || is_infinite(given) {
-            return (infinity(right)? == infinity(given)?).then_some(Same::Form);
+            return (infinity(right)? == infinity(given)?).then_some(Agreement::Form);
         }
         match self.identity(right, given) {
-            Some(same) => same.then_some(Same::Identity),
-            None => self.digits(right, given)?.then_some(Same::Digits),
+            Some(same) => same.then_some(Agreement::Identity),
+            None => self.digits(right, given)?.then_some(Agreement::Digits),
         }
     }
 
     /// Whether the values agree in large fields; `None` where they cannot be computed there.
     fn identity(&self, right: &Expr, given: &Expr) -> Option<bool> {
         let mut agreed = 0;
-        for number in 0..FIELDS {
+        for number in 0..MAX_FIELDS {
             let value = |expr| self.modular(number, expr);
             match (value(right), value(given)) {
                 (Ok(a), Ok(b)) if a != b => return Some(false),
@@ -116,13 +116,13 @@ impl Judge {
     }
 
     /// What is the same of equal values, and of others hardly ever; where there is something of that kind.
-    pub(crate) fn print(&self, expr: &Expr) -> Option<Element> {
+    pub(crate) fn fingerprint(&self, expr: &Expr) -> Option<Element> {
         self.modular(0, expr).ok()
     }
 
     fn digits(&self, right: &Expr, given: &Expr) -> Option<bool> {
         let mut agreed = 0;
-        for number in 0..TRIES {
+        for number in 0..MAX_TRIES {
             let mut point = Point::new(self.seed, number);
             let Some((a, b)) = self.both(right, given, &mut point) else {
                 if point.is_anywhere() || self.meter.is_spent() {
@@ -134,7 +134,7 @@ impl Judge {
                 return Some(false);
             }
             agreed += 1;
-            if agreed == POINTS || point.is_anywhere() {
+            if agreed == MIN_POINTS || point.is_anywhere() {
                 return Some(true);
             }
         }
@@ -164,9 +164,9 @@ impl Judge {
         point: &mut Point,
         extra: &mut usize,
     ) -> Option<numeric::Value> {
-        for _ in 0..RAISES {
+        for _ in 0..MAX_RAISES {
             let longer = 1 + *extra as u64 / 256;
-            let cost = u64::from(self.cost(expr)) * DIGITS;
+            let cost = u64::from(self.cost(expr)) * STEPS_PER_COST;
             self.meter
                 .spend(cost.saturating_mul(longer).saturating_mul(longer))?;
             match numeric::value(expr, point, &self.meter, *extra)? {
@@ -178,15 +178,15 @@ impl Judge {
     }
 
     /// The real number that an expression without variables is.
-    pub(crate) fn place(&self, expr: &Expr) -> Option<Place> {
+    pub(crate) fn real_number(&self, expr: &Expr) -> Option<RealNumber> {
         if let Some(positive) = infinity(expr) {
-            return Some(Place::Infinite(positive));
+            return Some(RealNumber::Infinite(positive));
         }
         if let Some(exact) = self.rational(expr) {
-            return Some(Place::Exact(exact));
+            return Some(RealNumber::Exact(exact));
         }
         self.digits_of(expr)
-            .map(|value| Place::Digits(Box::new(value)))
+            .map(|value| RealNumber::Digits(Box::new(value)))
     }
 
     fn digits_of(&self, expr: &Expr) -> Option<numeric::Value> {
@@ -196,13 +196,13 @@ impl Judge {
     }
 
     /// Which of two is less; `None` where that may not be computed any more.
-    pub(crate) fn order(&self, a: &Place, b: &Place) -> Option<Ordering> {
+    pub(crate) fn order(&self, a: &RealNumber, b: &RealNumber) -> Option<Ordering> {
         self.meter.spend(10)?;
         Some(match (a, b) {
-            (Place::Infinite(a), Place::Infinite(b)) => a.cmp(b),
-            (Place::Infinite(true), _) | (_, Place::Infinite(false)) => Ordering::Greater,
-            (Place::Infinite(false), _) | (_, Place::Infinite(true)) => Ordering::Less,
-            (Place::Exact(a), Place::Exact(b)) => {
+            (RealNumber::Infinite(a), RealNumber::Infinite(b)) => a.cmp(b),
+            (RealNumber::Infinite(true), _) | (_, RealNumber::Infinite(false)) => Ordering::Greater,
+            (RealNumber::Infinite(false), _) | (_, RealNumber::Infinite(true)) => Ordering::Less,
+            (RealNumber::Exact(a), RealNumber::Exact(b)) => {
                 self.meter.spend(arithmetic(a, b))?;
                 match (below(a, b), a == b) {
                     (true, _) => Ordering::Less,
@@ -210,15 +210,15 @@ impl Judge {
                     _ => Ordering::Greater,
                 }
             }
-            (Place::Digits(a), Place::Digits(b)) => {
+            (RealNumber::Digits(a), RealNumber::Digits(b)) => {
                 self.meter.spend(1_000)?;
                 told_apart(a, b)?
             }
-            (Place::Digits(a), Place::Exact(b)) => {
+            (RealNumber::Digits(a), RealNumber::Exact(b)) => {
                 self.meter.spend(1_000)?;
                 told_apart(a, &numeric::of_rational(b)?)?
             }
-            (Place::Exact(a), Place::Digits(b)) => {
+            (RealNumber::Exact(a), RealNumber::Digits(b)) => {
                 self.meter.spend(1_000)?;
                 told_apart(&numeric::of_rational(a)?, b)?
             }
@@ -229,7 +229,7 @@ impl Judge {
     pub(crate) fn proportional(&self, right: &Expr, given: &Expr) -> Option<f64> {
         let mut before: Option<(numeric::Value, numeric::Value)> = None;
         let (mut agreed, mut sign) = (0, 0.0);
-        for number in 0..TRIES {
+        for number in 0..MAX_TRIES {
             let mut point = Point::new(self.seed, number);
             let Some((a, b)) = self.both(right, given, &mut point) else {
                 if self.meter.is_spent() {
@@ -252,7 +252,7 @@ impl Judge {
                 sign = a.over(&b)?.real()?;
                 before = Some((a, b));
             }
-            if agreed == POINTS {
+            if agreed == MIN_POINTS {
                 return Some(sign);
             }
         }

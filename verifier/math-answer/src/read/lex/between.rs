@@ -4,7 +4,7 @@ use super::count;
 
 /// A part of such a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Piece<'a> {
+pub(super) enum Fragment<'a> {
     /// "and" or "or".
     Separator(&'a str),
     Comma,
@@ -14,26 +14,26 @@ pub(super) enum Piece<'a> {
 }
 
 /// The parts of a text with "and", "or" or a comma between, or before the rest; `None` where it has none of them, or nothing else.
-pub(super) fn pieces(text: &str) -> Option<Vec<Piece<'_>>> {
+pub(super) fn fragments(text: &str) -> Option<Vec<Fragment<'_>>> {
     if text.contains(['\\', '{', '}', '$']) {
         return None;
     }
-    let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
+    let (mut fragments, mut from, mut at) = (Vec::new(), 0, 0);
     let (mut separated, mut held) = (false, false);
     while at < text.len() {
         let rest = &text[at..];
         let word = count(rest, char::is_alphanumeric);
         let separator = match &rest[..word] {
-            "" if rest.starts_with([',', ';']) => Some((Piece::Comma, 1)),
+            "" if rest.starts_with([',', ';']) => Some((Fragment::Comma, 1)),
             one if one.eq_ignore_ascii_case("and") || one.eq_ignore_ascii_case("or") => {
-                Some((Piece::Separator(one), word))
+                Some((Fragment::Separator(one), word))
             }
             _ => None,
         };
         match separator {
             Some((separator, length)) => {
-                held |= part(&mut pieces, &text[from..at]);
-                pieces.push(separator);
+                held |= part(&mut fragments, &text[from..at]);
+                fragments.push(separator);
                 separated = true;
                 at += length;
                 from = at;
@@ -41,12 +41,12 @@ pub(super) fn pieces(text: &str) -> Option<Vec<Piece<'_>>> {
             None => at += word.max(rest.chars().next().map_or(1, char::len_utf8)),
         }
     }
-    held |= part(&mut pieces, &text[from..]);
-    (separated && held).then_some(pieces)
+    held |= part(&mut fragments, &text[from..]);
+    (separated && held).then_some(fragments)
 }
 
 /// Adds what stands between two separators: mathematics, words, or a number with words. Whether there is anything.
-fn part<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) -> bool {
+fn part<'a>(fragments: &mut Vec<Fragment<'a>>, text: &'a str) -> bool {
     let text = text.trim();
     if text.is_empty() {
         return false;
@@ -57,30 +57,30 @@ fn part<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) -> bool {
     let number = count(text, |c| c.is_ascii_digit() || matches!(c, '.' | '/' | '-'));
     let (before, behind) = text.split_at(number);
     if of_letters {
-        pieces.push(Piece::Formula(text));
+        fragments.push(Fragment::Formula(text));
     } else if number > 0 && behind.starts_with(char::is_whitespace) {
-        pieces.push(Piece::Formula(before));
-        pieces.push(Piece::Words(behind.trim()));
+        fragments.push(Fragment::Formula(before));
+        fragments.push(Fragment::Words(behind.trim()));
     } else {
-        pieces.push(Piece::Words(text));
+        fragments.push(Fragment::Words(text));
     }
     true
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Piece::{Comma, Formula, Separator, Words};
+    use super::Fragment::{Comma, Formula, Separator, Words};
     use super::*;
 
     #[test]
     fn text_between_values_is_separated_at_whole_words() {
-        assert_eq!(pieces("or 5"), Some(vec![Separator("or"), Formula("5")]));
+        assert_eq!(fragments("or 5"), Some(vec![Separator("or"), Formula("5")]));
         assert_eq!(
-            pieces("or five"),
+            fragments("or five"),
             Some(vec![Separator("or"), Words("five")])
         );
         assert_eq!(
-            pieces(", 5, and 6"),
+            fragments(", 5, and 6"),
             Some(vec![
                 Comma,
                 Formula("5"),
@@ -90,7 +90,7 @@ mod tests {
             ])
         );
         assert_eq!(
-            pieces("cm or 5 mm"),
+            fragments("cm or 5 mm"),
             Some(vec![
                 Words("cm"),
                 Separator("or"),
@@ -99,7 +99,7 @@ mod tests {
             ])
         );
         for whole in ["and", ", or", "oranges", "sand", "to 6", ""] {
-            assert_eq!(pieces(whole), None, "{whole}");
+            assert_eq!(fragments(whole), None, "{whole}");
         }
     }
 }

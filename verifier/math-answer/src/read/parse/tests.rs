@@ -39,7 +39,7 @@ fn a_digit_is_all_of_an_argument_without_braces() {
 }
 
 #[test]
-fn commas_part_thousands_or_elements() {
+fn commas_separate_thousands_or_elements() {
     let large = Expr::Number(BigRational::from_integer(BigInt::from(1234)));
     assert_eq!(tree("1,234"), large);
     let point = |items| Expr::Tuple(Bracket::Round, items, Bracket::Round);
@@ -113,7 +113,7 @@ fn depth_and_length_are_bounded() {
 }
 
 #[test]
-fn readings_that_fail_one_in_another_come_to_an_end() {
+fn nested_readings_that_fail_end() {
     for opened in [
         "11A_{",
         r"½½1_{",
