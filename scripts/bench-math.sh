@@ -4,7 +4,7 @@
 #   bash scripts/bench-math.sh [PAIRS.tsv]
 set -euo pipefail
 [ $# -le 1 ] || { sed -n '2,4s/^# *//p' "$0" >&2; exit 2; }
-pairs=$(realpath "${1:-$(dirname "$0")/../verifier/tests/math_pairs.tsv}")
+pairs=$(realpath "${1:-$(dirname "$0")/../verifier/math-answer/tests/math_pairs.tsv}")
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
 

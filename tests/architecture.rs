@@ -13,12 +13,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("datasets", &[]),
     ("engine", &[]),
     ("kernel", &[]),
+    ("math-answer", &[]),
     ("sandboxes", &[]),
     ("tests", &["datasets", "engine", "trainer"]),
     ("trainer", &["datasets", "engine", "verifier-api"]),
     (
         "verifier",
-        &["datasets", "kernel", "sandboxes", "verifier-api"],
+        &[
+            "datasets",
+            "kernel",
+            "math-answer",
+            "sandboxes",
+            "verifier-api",
+        ],
     ),
     ("verifier-api", &[]),
 ];
@@ -42,6 +49,7 @@ const CRATES: &[&str] = &[
     "verifier",
     "verifier/api",
     "verifier/kernel",
+    "verifier/math-answer",
     "trainer",
     "trainer/engine",
     "tests",

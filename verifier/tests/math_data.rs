@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
+use math_answer::{Answer, Comparison, Policy, Rule, compare_read};
 use serde_json::Value;
-use verifier::grade::math::{Answer, Comparison, Policy, Rule, compare_read};
 
 /// Subject and answer of every record, and whether these are all of MATH's.
 fn answers() -> (Vec<(String, String)>, bool) {

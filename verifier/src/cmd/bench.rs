@@ -22,7 +22,7 @@ use super::{ConfigArgs, prepare, print, progress_bar};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rapid-verifier bench math
-  rapid-verifier bench math --pairs verifier/tests/math_pairs.tsv --json
+  rapid-verifier bench math --pairs verifier/math-answer/tests/math_pairs.tsv --json
   rapid-verifier bench code --json
   rapid-verifier bench code --dataset mbppplus --exclude 599
   rapid-verifier bench code --dataset mbppplus --samples samples.jsonl")]

@@ -16,6 +16,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::Config;
 use verifier::grade::code::Extraction as CodeExtraction;
@@ -53,10 +54,10 @@ pub(crate) struct ConfigArgs {
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
     /// Where in a completion the answer to a math problem may stand
-    #[arg(long, value_enum, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", value_parser = named(Extraction::ALL.map(|one| (one, one.name(), one.summary()))))]
     math_extraction: Option<Extraction>,
     /// What makes two answers to a math problem the same
-    #[arg(long, value_enum, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", value_parser = named(Policy::ALL.map(|one| (one, one.name(), one.summary()))))]
     math_policy: Option<Policy>,
     /// How the program is found in a completion
     #[arg(long, value_enum, value_name = "RULE")]
@@ -73,6 +74,17 @@ pub(crate) struct ConfigArgs {
     /// Any key of the configuration, over the file's: limits.items=100
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+}
+
+/// Reads one of the values by its name; the help shows what is said of each.
+fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [(T, &'static str, &'static str); N],
+) -> impl TypedValueParser<Value = T> {
+    let shown = values.map(|(_, name, summary)| PossibleValue::new(name).help(summary));
+    PossibleValuesParser::new(shown).map(move |given| {
+        let found = values.into_iter().find(|(_, name, _)| *name == given);
+        found.expect("the parser lets only these names through").0
+    })
 }
 
 impl ConfigArgs {

@@ -1,130 +1,24 @@
-//! Final answers of mathematics problems: taken from the completion, compared with the task's answer.
-//!
-//! ```text
-//! completion ── extract ──▶ answer ── lex ──▶ parse ──▶ tree ──┐
-//!                           task's answer ── lex ──▶ parse ──▶ tree ── compare ──▶ rule that accepted it, or none
-//!                                                                        │
-//!            value: exact (rationals) ▸ modular (identities) ▸ numeric (digits)     reals (sets)  unit  words
-//! ```
-//!
-//! What counts as the same answer, and why, is written down in `verifier/docs/math-policy.md`.
-//!
-//! Reading is linear in a text of bounded length, no number is computed beyond a fixed size, and whatever a comparison does is taken from one meter: an answer cannot
-//! cost more than a fixed number of operations, and a verdict depends on the two answers alone.
+//! Final answers of mathematics problems: the crate `math-answer` finds and compares them, and this makes a verdict of what it found.
 
-mod asks;
-mod complex;
-mod distributed;
-mod equal;
-mod exact;
-mod extract;
-mod finished;
-mod fractions;
-mod label;
-mod lex;
-mod linear;
-mod meter;
-mod modular;
-mod named;
-mod nouns;
-mod numeric;
-mod parse;
-mod phrase;
-mod prime;
-mod quantity;
-mod reals;
-mod same;
-mod seed;
-mod signs;
-mod steps;
-mod strict;
-mod syntax;
-mod unit;
-mod value;
-mod words;
-
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use math_answer::{Comparison, Graded};
 use serde_json::json;
 use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
 
-pub use equal::{Answer, Comparison, Rule, compare, compare_read};
-pub use extract::{Extracted, Source, extract};
+pub use math_answer::{Extraction, Policy, Settings};
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "math-10";
 
-/// Where answers are looked for, and what makes two the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Settings {
-    /// Where in a completion an answer may stand.
-    pub extraction: Extraction,
-    /// What makes two answers the same.
-    pub policy: Policy,
-}
-
-impl Settings {
-    /// As `/v1/info` writes them.
-    #[must_use]
-    pub fn name(self) -> String {
-        format!("{}, {}", self.extraction.name(), self.policy.name())
-    }
-}
-
-/// Where in a completion an answer may stand. The command line's help says of each variant what is said of it here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Extraction {
-    /// Only in the last balanced \boxed{} or \fbox{}
-    #[default]
-    Boxed,
-    /// There, else after the last "answer is", else the last formula or number
-    Any,
-}
-
-impl Extraction {
-    /// As configuration files write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Extraction::Boxed => "boxed",
-            Extraction::Any => "any",
-        }
-    }
-}
-
-/// What makes two answers the same; `verifier/docs/math-policy.md` has the reasons. The command line's help says of each variant what is said of it here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    /// The same text after the normalisation that MATH was published with
-    Strict,
-    /// The same value, worked out as far as the right answer is
-    #[default]
-    Standard,
-    /// The same value
-    Lenient,
-}
-
-impl Policy {
-    /// As configuration files write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Strict => "strict",
-            Policy::Standard => "standard",
-            Policy::Lenient => "lenient",
-        }
-    }
-}
-
 /// Judges `completion` against the task's `answer`. The `question`, which may be empty, says what is counted and in which unit.
 #[must_use]
 pub fn grade(question: &str, answer: &str, completion: &str, settings: Settings) -> Grading {
-    let Some(extracted) = extract(completion, settings.extraction) else {
+    let Some(Graded {
+        extracted,
+        comparison,
+    }) = math_answer::grade(question, answer, completion, settings)
+    else {
         let wanted = match settings.extraction {
             Extraction::Boxed => "no balanced \\boxed{…} that holds an answer",
             Extraction::Any => "no \\boxed{…}, no \"answer is\", no formula, no number",
@@ -133,8 +27,7 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: Settings)
     };
     let mut detail =
         json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });
-    let right = Answer::read(answer).asked_by(question);
-    let verdict = match compare_read(&right, &Answer::read(extracted.text), settings.policy) {
+    let verdict = match comparison {
         Comparison::Same(rule) => {
             detail["rule"] = json!(rule.name());
             Verdict::Correct

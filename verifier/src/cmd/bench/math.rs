@@ -6,21 +6,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use datasets::TaskSpec;
+use math_answer::pairs;
 use serde_json::{Value, json};
-use verifier::grade::math::{Comparison, Policy, compare, grade};
+use verifier::grade::math::grade;
 
 use super::Args;
 use crate::cmd::Usage;
 
+/// How long it measures, at least.
+const MIN_TIME: Duration = Duration::from_secs(1);
+
 pub(super) fn measure(args: &Args) -> anyhow::Result<Value> {
     match &args.pairs {
-        Some(path) => pairs(path),
+        Some(path) => compared(path),
         None => tasks(args),
     }
 }
 
 /// One thread, every pair of a file in turn for a second, by the lenient policy: = and ~ are equal, ! is not.
-fn pairs(path: &Path) -> anyhow::Result<Value> {
+fn compared(path: &Path) -> anyhow::Result<Value> {
     if !path.exists() {
         return Err(Usage(format!(
             "there is no file {}; give another to --pairs",
@@ -30,50 +34,20 @@ fn pairs(path: &Path) -> anyhow::Result<Value> {
     }
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
-    let mut pairs = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let fields: Vec<&str> = line.split('\t').collect();
-        let [verdict @ ("=" | "~" | "!"), right, given] = fields.as_slice() else {
-            anyhow::bail!(
-                "{}, line {} is no pair: it takes =, ~ or !, the right answer and the given one, separated by tabs",
-                path.display(),
-                number + 1
-            );
-        };
-        pairs.push((*verdict != "!", *right, *given));
-    }
+    let pairs =
+        pairs::read(&text).map_err(|error| anyhow::anyhow!("{}, {error}", path.display()))?;
     anyhow::ensure!(!pairs.is_empty(), "{} has no pairs", path.display());
-    let same = |right: &str, given: &str| {
-        matches!(
-            compare(black_box(right), black_box(given), Policy::Lenient),
-            Comparison::Same(_)
-        )
-    };
-    let wrong: Vec<[&str; 2]> = pairs
+    let wrong: Vec<[&str; 2]> = pairs::wrong(&pairs)
         .iter()
-        .filter(|(equal, right, given)| same(right, given) != *equal)
-        .map(|(_, right, given)| [*right, *given])
+        .map(|pair| [pair.right, pair.given])
         .collect();
-    let (mut compared, mut slowest) = (0_u64, Duration::ZERO);
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(1) {
-        for (_, right, given) in &pairs {
-            let one = Instant::now();
-            black_box(same(right, given));
-            slowest = slowest.max(one.elapsed());
-            compared += 1;
-        }
-    }
-    let seconds = started.elapsed().as_secs_f64();
+    let speed = pairs::measure(&pairs, MIN_TIME);
     Ok(json!({
         "threads": 1,
         "pairs": pairs.len(),
         "wrong": wrong.len(),
-        "pairs_per_second": (compared as f64 / seconds).round(),
-        "slowest_us": slowest.as_micros() as u64,
+        "pairs_per_second": speed.pairs_per_second.round(),
+        "slowest_us": speed.slowest.as_micros() as u64,
         "wrong_pairs": wrong,
     }))
 }
@@ -105,7 +79,7 @@ fn tasks(args: &Args) -> anyhow::Result<serde_json::Value> {
         .collect();
     let (mut pairs, mut slowest) = (0_u64, Duration::ZERO);
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(1) {
+    while started.elapsed() < MIN_TIME {
         for (index, completion) in boxed.iter().enumerate() {
             for answer in [&answers[index], &answers[(index + 1) % answers.len()]] {
                 let one = Instant::now();

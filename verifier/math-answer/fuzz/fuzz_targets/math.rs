@@ -1,0 +1,88 @@
+//! Two answers made of what answers are made of, compared both ways; no comparison may take longer than [`LIMIT`].
+//!
+//! ```sh
+//! cargo install cargo-fuzz
+//! cd verifier/math-answer && cargo fuzz run math -- -max_len=600 -timeout=5
+//! ```
+#![no_main]
+
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use math_answer::{Comparison, Policy, Settings, compare, grade};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Where one answer ends and the other begins.
+const NEXT: u8 = 255;
+
+const PIECES: &[&str] = &[
+    "0", "1", "2", "3", "7", "10", "12", "100", "1000", "99999999999", "0.5", ".5", "0.333", "x", "y", "n", "a", "b", "e", "i", "\\pi", "\\infty", "+", "-", "*", "/",
+    "^", "_", "=", "<", ">", "\\le", "\\ge", "\\ne", "\\in", "\\pm", "\\mp", "(", ")", "[", "]", "{", "}", "\\{", "\\}", "|", ",", ";", ":", "!", "%", "\\%", "\\$",
+    "^\\circ", "'", "\\frac", "\\frac{", "\\sqrt", "\\sqrt[3]", "\\sqrt{", "\\sin", "\\cos", "\\tan", "\\arcsin", "\\arctan", "\\ln", "\\log", "\\log_2", "\\exp", "e^",
+    "2^", "10^", "\\binom", "\\gcd", "\\max", "\\lfloor", "\\rfloor", "\\left", "\\right", "\\cup", "\\cap", "\\setminus", "\\mathbb{R}", "\\text{ cm}", "\\text{ m}",
+    "\\text{and}", "\\text{or}", "\\text{east}", "\\text{ p.m.}", " ", "\\begin{pmatrix}", "\\end{pmatrix}", "&", "\\\\", "\\overline{3}", "f(", "\\cdot", "\\times",
+    "\\div", "}{", "^{", "_{", "½", "√", "π", "\\boxed{", "million", "dollars", "\\choose", "\\approx", "\\emptyset", "_8", "PM",
+    "√16777183", "√16777139", "√16776491", "√8179", "\\sqrt{12345678901234567890}", "\\{√8179+√12967,", "\\sqrt[3]{7}+", "\\sin 1,", "3^{5000}", "(1+\\pm", "x>1,", "x\\ne 2,",
+    "(0,1)\\cup", "\\binom{4096}{2048}", "512!", "x_1", "443075998594971901525755795893562721", "0.\\overline{142857}", "\\land", "(x,y)=",
+    "AB:BC=", "the ratio ", "\\text{the area of }", "m\\angle A:", "pct", " per cent", "-2y\\ge 6", "2x<4", "x=1,y=2;", "(1,2),", "2(x+", ")/3", "(a-5)/3",
+];
+/// Times that a part of an answer is repeated, at most: that makes answers of the length that is compared, which single pieces seldom do.
+const REPEATED: usize = 64;
+/// What repeats the pieces before it: 254, how many, how often.
+const REPEAT: u8 = 254;
+
+/// Processor time of one comparison: instrumented code takes several times as long as what is released, whose limit is 20 ms.
+const LIMIT: Duration = Duration::from_millis(100);
+/// Runs of a comparison that is over the limit.
+const RUNS: usize = 5;
+
+fn processor_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+fn in_time<T>(work: impl Fn() -> T) -> T {
+    let mut least = Duration::MAX;
+    // What else the machine does may slow one run down, but hardly all of them.
+    for _ in 0..RUNS {
+        let began = processor_time();
+        let result = work();
+        least = least.min(processor_time() - began);
+        if least <= LIMIT {
+            return result;
+        }
+    }
+    panic!("a comparison took {least:?}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    let mut pieces: Vec<&str> = Vec::new();
+    let mut bytes = bytes.iter().map(|byte| usize::from(*byte));
+    while let Some(byte) = bytes.next() {
+        if byte != usize::from(REPEAT) {
+            pieces.push(PIECES[byte % PIECES.len()]);
+            continue;
+        }
+        let (Some(length), Some(times)) = (bytes.next(), bytes.next()) else { break };
+        let part = pieces[pieces.len().saturating_sub(length % 32)..].to_vec();
+        for _ in 0..times % REPEATED {
+            pieces.extend(&part);
+        }
+        pieces.truncate(4096);
+    }
+    pieces.concat()
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let middle = bytes.iter().position(|byte| *byte == NEXT).unwrap_or(bytes.len() / 2);
+    let (right, given) = (text(&bytes[..middle]), text(&bytes[middle..]));
+    let one = in_time(|| compare(&right, &given, Policy::Lenient));
+    assert_eq!(one, compare(&right, &given, Policy::Lenient), "a verdict is a function of the answers");
+    let other = in_time(|| compare(&right, &given, Policy::Standard));
+    assert!(
+        !matches!(other, Comparison::Same(_)) || matches!(one, Comparison::Same(_)),
+        "the standard policy accepts nothing that the lenient one refuses"
+    );
+    in_time(|| compare(&right, &given, Policy::Strict));
+    in_time(|| grade("", &right, &given, Settings::default()));
+});

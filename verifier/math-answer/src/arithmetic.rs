@@ -1,0 +1,7 @@
+//! What an expression is worth: exactly, modulo large primes, or to many digits.
+
+pub(crate) mod complex;
+pub(crate) mod exact;
+pub(crate) mod modular;
+pub(crate) mod numeric;
+mod prime;

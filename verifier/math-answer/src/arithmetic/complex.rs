@@ -1,0 +1,328 @@
+//! Complex numbers of many digits, made of real ones: only real functions are asked of the library, and only where they have an answer.
+
+use std::cell::RefCell;
+
+use dashu_float::round::mode::HalfEven;
+use dashu_float::{ConstCache, Context, FBig, FpError, round::Rounded};
+use dashu_int::{IBig, UBig};
+use num_bigint::{BigInt, Sign};
+use num_rational::BigRational;
+
+pub(crate) type Real = FBig<HalfEven, 2>;
+
+/// Largest argument of a function of angles, and of an exponential.
+const MAX_ANGLE: f64 = 1e9;
+const MAX_POWER: f64 = 1e5;
+/// Numbers beyond 2 to plus or minus this are not computed with: the exponential of a tiny number, which is nearly 1, is computed to as many bits. The largest exponential has room.
+const MAX_EXPONENT: isize = 1 << 18;
+
+thread_local! {
+    /// Digits of π and of logarithms that one call leaves to the next. What is computed does not depend on them.
+    static CONSTANTS: RefCell<ConstCache> = RefCell::default();
+}
+
+/// Drops the digits at hand. Where one answer has asked for very many, all that follow would be cut from those, which takes longer than computing few.
+pub(crate) fn forget_constants() {
+    CONSTANTS.with_borrow_mut(|constants| *constants = ConstCache::new());
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Complex {
+    pub(crate) re: Real,
+    pub(crate) im: Real,
+}
+
+/// Arithmetic at a precision. Everything is `None` that has no value, or one that is too large.
+#[derive(Clone, Copy)]
+pub(crate) struct Digits {
+    context: Context<HalfEven>,
+    precision: usize,
+}
+
+impl Digits {
+    /// `precision` in bits.
+    pub(crate) fn new(precision: usize) -> Self {
+        Self {
+            context: Context::new(precision),
+            precision,
+        }
+    }
+
+    pub(crate) fn integer(self, value: i64) -> Complex {
+        self.real(Real::from(IBig::from(value)))
+    }
+
+    pub(crate) fn i(self) -> Complex {
+        Complex {
+            re: Real::ZERO,
+            im: Real::ONE,
+        }
+    }
+
+    pub(crate) fn pi(self) -> Complex {
+        self.real(Real::pi(self.precision))
+    }
+
+    pub(crate) fn real(self, re: Real) -> Complex {
+        Complex { re, im: Real::ZERO }
+    }
+
+    pub(crate) fn rational(self, value: &BigRational) -> Option<Complex> {
+        let integer = |n: &BigInt| {
+            let (sign, bytes) = n.to_bytes_le();
+            let size = IBig::from(UBig::from_le_bytes(&bytes));
+            Real::from(if sign == Sign::Minus { -size } else { size })
+        };
+        let quotient = self
+            .context
+            .div(integer(value.numer()).repr(), integer(value.denom()).repr());
+        self.kept(quotient).map(|re| self.real(re))
+    }
+
+    fn kept(self, result: Result<Rounded<Real>, FpError>) -> Option<Real> {
+        let value = result.ok()?.value();
+        let exponent = value.repr().exponent();
+        (!value.repr().is_infinite() && exponent.abs() < MAX_EXPONENT).then_some(value)
+    }
+
+    fn computed(
+        self,
+        function: impl FnOnce(&mut ConstCache) -> Result<Rounded<Real>, FpError>,
+    ) -> Option<Real> {
+        self.kept(CONSTANTS.with_borrow_mut(function))
+    }
+
+    fn plus(self, a: &Real, b: &Real) -> Option<Real> {
+        self.kept(self.context.add(a.repr(), b.repr()))
+    }
+
+    fn less(self, a: &Real, b: &Real) -> Option<Real> {
+        self.kept(self.context.sub(a.repr(), b.repr()))
+    }
+
+    fn times(self, a: &Real, b: &Real) -> Option<Real> {
+        self.kept(self.context.mul(a.repr(), b.repr()))
+    }
+
+    fn over(self, a: &Real, b: &Real) -> Option<Real> {
+        if is_zero(b) {
+            return None;
+        }
+        self.kept(self.context.div(a.repr(), b.repr()))
+    }
+
+    pub(crate) fn add(self, a: &Complex, b: &Complex) -> Option<Complex> {
+        Some(Complex {
+            re: self.plus(&a.re, &b.re)?,
+            im: self.plus(&a.im, &b.im)?,
+        })
+    }
+
+    pub(crate) fn sub(self, a: &Complex, b: &Complex) -> Option<Complex> {
+        Some(Complex {
+            re: self.less(&a.re, &b.re)?,
+            im: self.less(&a.im, &b.im)?,
+        })
+    }
+
+    pub(crate) fn mul(self, a: &Complex, b: &Complex) -> Option<Complex> {
+        if is_zero(&a.im) && is_zero(&b.im) {
+            return Some(self.real(self.times(&a.re, &b.re)?));
+        }
+        Some(Complex {
+            re: self.less(&self.times(&a.re, &b.re)?, &self.times(&a.im, &b.im)?)?,
+            im: self.plus(&self.times(&a.re, &b.im)?, &self.times(&a.im, &b.re)?)?,
+        })
+    }
+
+    pub(crate) fn div(self, a: &Complex, b: &Complex) -> Option<Complex> {
+        if is_zero(&b.im) {
+            return Some(Complex {
+                re: self.over(&a.re, &b.re)?,
+                im: self.over(&a.im, &b.re)?,
+            });
+        }
+        let size = self.plus(&self.times(&b.re, &b.re)?, &self.times(&b.im, &b.im)?)?;
+        let turned = Complex {
+            re: b.re.clone(),
+            im: -b.im.clone(),
+        };
+        let above = self.mul(a, &turned)?;
+        Some(Complex {
+            re: self.over(&above.re, &size)?,
+            im: self.over(&above.im, &size)?,
+        })
+    }
+
+    pub(crate) fn abs(self, z: &Complex) -> Option<Real> {
+        if is_zero(&z.im) {
+            return Some(if z.re < Real::ZERO {
+                -z.re.clone()
+            } else {
+                z.re.clone()
+            });
+        }
+        let square = self.plus(&self.times(&z.re, &z.re)?, &self.times(&z.im, &z.im)?)?;
+        self.root(&square)
+    }
+
+    fn root(self, x: &Real) -> Option<Real> {
+        if is_zero(x) {
+            return Some(Real::ZERO);
+        }
+        self.kept(self.context.sqrt(x.repr()))
+    }
+
+    /// A whole power, by squaring.
+    pub(crate) fn power(self, base: &Complex, exponent: i64) -> Option<Complex> {
+        let mut result = self.integer(1);
+        let mut square = base.clone();
+        let mut left = exponent.unsigned_abs();
+        while left > 0 {
+            if left & 1 == 1 {
+                result = self.mul(&result, &square)?;
+            }
+            left >>= 1;
+            if left > 0 {
+                square = self.mul(&square, &square)?;
+            }
+        }
+        if exponent < 0 {
+            self.div(&self.integer(1), &result)
+        } else {
+            Some(result)
+        }
+    }
+
+    /// The principal root.
+    pub(crate) fn sqrt(self, z: &Complex) -> Option<Complex> {
+        if is_zero(&z.im) {
+            return Some(if z.re < Real::ZERO {
+                Complex {
+                    re: Real::ZERO,
+                    im: self.root(&-z.re.clone())?,
+                }
+            } else {
+                self.real(self.root(&z.re)?)
+            });
+        }
+        self.exp(&self.mul(
+            &self.ln(z)?,
+            &self.rational(&BigRational::new(1.into(), 2.into()))?,
+        )?)
+    }
+
+    pub(crate) fn exp(self, z: &Complex) -> Option<Complex> {
+        if !(within(&z.re, MAX_POWER) && within(&z.im, MAX_ANGLE)) {
+            return None;
+        }
+        let size = if is_zero(&z.re) {
+            Real::ONE
+        } else {
+            self.computed(|cache| self.context.exp(z.re.repr(), Some(cache)))?
+        };
+        if is_zero(&z.im) {
+            return Some(self.real(size));
+        }
+        Some(Complex {
+            re: self.times(&size, &self.cosine(&z.im)?)?,
+            im: self.times(&size, &self.sine(&z.im)?)?,
+        })
+    }
+
+    /// The principal logarithm.
+    pub(crate) fn ln(self, z: &Complex) -> Option<Complex> {
+        let size = self.abs(z)?;
+        if is_zero(&size) {
+            return None;
+        }
+        let re = if size == Real::ONE {
+            Real::ZERO
+        } else {
+            self.computed(|cache| self.context.ln(size.repr(), Some(cache)))?
+        };
+        let im = match (is_zero(&z.im), z.re < Real::ZERO) {
+            (true, false) => Real::ZERO,
+            (true, true) => Real::pi(self.precision),
+            (false, _) => {
+                self.computed(|cache| self.context.atan2(z.im.repr(), z.re.repr(), Some(cache)))?
+            }
+        };
+        Some(Complex { re, im })
+    }
+
+    fn sine(self, x: &Real) -> Option<Real> {
+        if is_zero(x) {
+            return Some(Real::ZERO);
+        }
+        within(x, MAX_ANGLE)
+            .then(|| self.computed(|cache| self.context.sin(x.repr(), Some(cache))))?
+    }
+
+    fn cosine(self, x: &Real) -> Option<Real> {
+        if is_zero(x) {
+            return Some(Real::ONE);
+        }
+        within(x, MAX_ANGLE)
+            .then(|| self.computed(|cache| self.context.cos(x.repr(), Some(cache))))?
+    }
+
+    /// Of real angles.
+    pub(crate) fn sin(self, z: &Complex) -> Option<Complex> {
+        is_zero(&z.im).then(|| self.sine(&z.re).map(|re| self.real(re)))?
+    }
+
+    /// Of real angles.
+    pub(crate) fn cos(self, z: &Complex) -> Option<Complex> {
+        is_zero(&z.im).then(|| self.cosine(&z.re).map(|re| self.real(re)))?
+    }
+
+    /// Of real numbers.
+    pub(crate) fn atan(self, z: &Complex) -> Option<Complex> {
+        if !is_zero(&z.im) || is_zero(&z.re) {
+            return is_zero(&z.im).then(|| self.integer(0));
+        }
+        self.computed(|cache| self.context.atan(z.re.repr(), Some(cache)))
+            .map(|re| self.real(re))
+    }
+
+    /// Of real numbers from −1 to 1: atan2(x, √(1 − x²)).
+    pub(crate) fn asin(self, z: &Complex) -> Option<Complex> {
+        let (x, rest) = self.on_circle(z)?;
+        self.angle(&x, &rest)
+    }
+
+    /// Of real numbers from −1 to 1: atan2(√(1 − x²), x).
+    pub(crate) fn acos(self, z: &Complex) -> Option<Complex> {
+        let (x, rest) = self.on_circle(z)?;
+        self.angle(&rest, &x)
+    }
+
+    fn on_circle(self, z: &Complex) -> Option<(Real, Real)> {
+        let rest = self.less(&Real::ONE, &self.times(&z.re, &z.re)?)?;
+        let inside = is_zero(&z.im) && rest >= Real::ZERO;
+        inside.then(|| Some((z.re.clone(), self.root(&rest)?)))?
+    }
+
+    /// atan2 of what is not both 0.
+    fn angle(self, y: &Real, x: &Real) -> Option<Complex> {
+        let angle = match (is_zero(y), is_zero(x)) {
+            (true, _) if *x > Real::ZERO => Real::ZERO,
+            (true, _) => Real::pi(self.precision),
+            (_, true) => {
+                let half = self.over(&Real::pi(self.precision), &Real::from(IBig::from(2)))?;
+                if *y < Real::ZERO { -half } else { half }
+            }
+            _ => self.computed(|cache| self.context.atan2(y.repr(), x.repr(), Some(cache)))?,
+        };
+        Some(self.real(angle))
+    }
+}
+
+pub(crate) fn is_zero(x: &Real) -> bool {
+    x.repr().significand().is_zero()
+}
+
+fn within(x: &Real, bound: f64) -> bool {
+    x.to_f64().value().abs() < bound
+}

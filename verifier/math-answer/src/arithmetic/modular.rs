@@ -1,0 +1,326 @@
+//! Exact identity by chance: both sides are computed modulo primes of 61 bits at random points.
+//!
+//! Numbers, sums, products, quotients, integer powers however large, and square roots of numbers are computed without rounding; π and e are points like variables,
+//! since no answer's identity rests on a relation between them. Two different expressions agree at a point with a chance of about their degree over 2⁶⁰ (Schwartz 1980,
+//! Zippel 1979). The prime p leaves 3 modulo 4, and what is computed with are a + bi: in that field of p² elements every number has a root.
+
+use std::collections::HashMap;
+
+use num_bigint::{BigInt, BigUint};
+use num_integer::Integer as _;
+use num_rational::BigRational;
+use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+
+use crate::arithmetic::exact::rational;
+use crate::arithmetic::prime::Prime;
+use crate::meter::{Meter, words};
+use crate::seed::mix;
+use crate::syntax::{Constant, Expr, Function};
+
+/// Factorials of larger numbers are not computed.
+const MAX_FACTORIAL: u64 = 4096;
+/// Radicands are factored by primes up to here.
+const MAX_FACTOR: u64 = 1 << 12;
+
+/// a + bi.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Element {
+    re: u64,
+    im: u64,
+}
+
+/// A field, and the values that names have in it.
+pub(crate) struct Field {
+    prime: Prime,
+    seed: u64,
+    names: HashMap<String, Element>,
+    /// The chosen roots of whole numbers that were asked for, where they were found.
+    roots: HashMap<BigUint, Option<Element>>,
+}
+
+/// Why there is no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It holds something that is not computed here, or what may be computed is.
+    Unknown,
+    /// A division by zero at this point: another one may have a value.
+    Point,
+}
+
+impl Field {
+    /// Field `number` of a seed.
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
+        let seed = mix(seed ^ mix(number));
+        Self {
+            prime: Prime::of(seed),
+            seed,
+            names: HashMap::new(),
+            roots: HashMap::new(),
+        }
+    }
+
+    /// The value of `expr`.
+    pub(crate) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
+        meter.spend(4).ok_or(Missing::Unknown)?;
+        match expr {
+            Expr::Number(number) => self.of_rational(number, meter),
+            Expr::Mixed(..) | Expr::Percent(_) => self.computed(expr, meter),
+            Expr::Symbol(name) => Ok(self.named(name)),
+            Expr::Constant(Constant::Pi) => Ok(self.named("\\pi")),
+            Expr::Constant(Constant::E) => Ok(self.named("\\e")),
+            Expr::Constant(Constant::I) => Ok(Element {
+                re: 0,
+                im: self.prime.one,
+            }),
+            Expr::Constant(Constant::Infinity) => Err(Missing::Unknown),
+            Expr::Negative(inner) => {
+                let inner = self.value(inner, meter)?;
+                Ok(self.minus(inner))
+            }
+            Expr::Sum(terms) => {
+                let mut sum = self.real(0);
+                for term in terms {
+                    let term = self.value(term, meter)?;
+                    sum = self.plus(sum, term);
+                }
+                Ok(sum)
+            }
+            Expr::Product(factors) => {
+                let mut product = self.real(self.prime.one);
+                for factor in factors {
+                    let factor = self.value(factor, meter)?;
+                    product = self.times(product, factor);
+                }
+                Ok(product)
+            }
+            Expr::Quotient(above, below) => {
+                let (above, below) = (self.value(above, meter)?, self.value(below, meter)?);
+                Ok(self.times(above, self.inverse(below, meter)?))
+            }
+            Expr::Power(base, power) => self.power(base, power, meter),
+            Expr::Root(index, radicand) => {
+                if rational(index, meter) != Some(BigRational::from_integer(2.into())) {
+                    return Err(Missing::Unknown);
+                }
+                self.square_root(radicand, meter)
+            }
+            Expr::Call(Function::Factorial, arguments) => {
+                let n = rational(&arguments[0], meter)
+                    .and_then(|n| n.is_integer().then(|| n.to_integer()));
+                let n = n
+                    .and_then(|n| n.to_u64())
+                    .filter(|n| *n <= MAX_FACTORIAL && meter.spend(*n).is_some())
+                    .ok_or(Missing::Unknown)?;
+                let prime = self.prime;
+                Ok(self.real((2..=n).fold(prime.one, |product, k| {
+                    prime.times(product, prime.of_u64(k))
+                })))
+            }
+            Expr::Call(
+                Function::Binomial
+                | Function::Abs
+                | Function::Floor
+                | Function::Ceiling
+                | Function::Gcd
+                | Function::Lcm
+                | Function::Min
+                | Function::Max,
+                _,
+            ) => self.computed(expr, meter),
+            _ => Err(Missing::Unknown),
+        }
+    }
+
+    fn computed(&self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
+        let value = rational(expr, meter).ok_or(Missing::Unknown)?;
+        self.of_rational(&value, meter)
+    }
+
+    fn named(&mut self, name: &str) -> Element {
+        if let Some(value) = self.names.get(name) {
+            return *value;
+        }
+        let hash = name
+            .bytes()
+            .fold(self.seed, |hash, byte| mix(hash ^ u64::from(byte)));
+        let value = self.real(hash % (self.prime.p - 2) + 2);
+        self.names.insert(name.to_owned(), value);
+        value
+    }
+
+    fn of_rational(&self, value: &BigRational, meter: &Meter) -> Result<Element, Missing> {
+        let limbs = words(value.numer()) + words(value.denom());
+        meter.spend(4 * limbs).ok_or(Missing::Unknown)?;
+        let above = self.prime.of_integer(value.numer());
+        if value.denom().is_one() {
+            return Ok(self.real(above));
+        }
+        let below = self.real(self.prime.of_integer(value.denom()));
+        Ok(self.times(self.real(above), self.inverse(below, meter)?))
+    }
+
+    fn power(&mut self, base: &Expr, power: &Expr, meter: &Meter) -> Result<Element, Missing> {
+        let power = rational(power, meter).ok_or(Missing::Unknown)?;
+        // e^x of rational x: powers of one point only where x is an integer.
+        let base = if power.is_integer() {
+            self.value(base, meter)?
+        } else if *power.denom() == BigInt::from(2) {
+            self.square_root(base, meter)?
+        } else {
+            return Err(Missing::Unknown);
+        };
+        if base == self.real(0) {
+            return if power.is_positive() {
+                Ok(base)
+            } else {
+                Err(Missing::Point)
+            };
+        }
+        meter
+            .spend(300 + 20 * words(power.numer()))
+            .ok_or(Missing::Unknown)?;
+        let p = u128::from(self.prime.p);
+        let order = if base.im == 0 { p - 1 } else { p * p - 1 };
+        let exponent = power.numer().mod_floor(&BigInt::from(order));
+        Ok(self.raise(base, exponent.to_u128().ok_or(Missing::Unknown)?))
+    }
+
+    /// The root of a rational number, as the product of the chosen roots of its primes.
+    fn square_root(&mut self, radicand: &Expr, meter: &Meter) -> Result<Element, Missing> {
+        let value = rational(radicand, meter).ok_or(Missing::Unknown)?;
+        let mut root = self.real(self.prime.one);
+        if value.is_negative() {
+            std::mem::swap(&mut root.re, &mut root.im);
+        }
+        let above = self.root_of_integer(value.numer().magnitude(), meter)?;
+        root = self.times(root, above);
+        if !value.denom().is_one() {
+            let below = self.root_of_integer(value.denom().magnitude(), meter)?;
+            root = self.times(root, self.inverse(below, meter)?);
+        }
+        Ok(root)
+    }
+
+    fn root_of_integer(&mut self, value: &BigUint, meter: &Meter) -> Result<Element, Missing> {
+        meter.spend(8).ok_or(Missing::Unknown)?;
+        let known = self.roots.get(value).copied();
+        let root = known.unwrap_or_else(|| {
+            let root = self.new_root(value, meter);
+            self.roots.insert(value.clone(), root);
+            root
+        });
+        root.ok_or(Missing::Unknown)
+    }
+
+    fn new_root(&mut self, value: &BigUint, meter: &Meter) -> Option<Element> {
+        let limbs = value.bits() / 64 + 1;
+        meter.spend(400 + 64 * limbs * limbs)?;
+        let whole = |value: &BigUint| {
+            let root = value.sqrt();
+            (&root * &root == *value).then(|| root.into())
+        };
+        if let Some(exact) = whole(value) {
+            return Some(self.real(self.prime.of_integer(&exact)));
+        }
+        let (mut left, mut root) = (value.clone(), self.real(self.prime.one));
+        let mut factor = 2;
+        // What fits a word is divided as one.
+        while factor <= MAX_FACTOR && left.bits() > 64 {
+            if (&left % factor).is_zero() {
+                left /= factor;
+                meter.spend(100 + 4 * limbs)?;
+                root = self.times(root, self.root_of_prime(factor));
+            } else {
+                factor += 1 + (factor & 1);
+            }
+        }
+        if let Some(exact) = whole(&left) {
+            return Some(self.times(root, self.real(self.prime.of_integer(&exact))));
+        }
+        let mut left = left.to_u64()?;
+        while factor <= MAX_FACTOR && factor * factor <= left {
+            if left.is_multiple_of(factor) {
+                left /= factor;
+                meter.spend(100)?;
+                root = self.times(root, self.root_of_prime(factor));
+            } else {
+                factor += 1 + (factor & 1);
+            }
+        }
+        if left == 1 {
+            return Some(root);
+        }
+        let exact = left.isqrt();
+        if exact * exact == left {
+            return Some(self.times(root, self.real(self.prime.of_u64(exact))));
+        }
+        // What is left has no factor below the bound, so that it is a prime where it is less than the bound's square.
+        meter.spend(100)?;
+        (left < MAX_FACTOR * MAX_FACTOR).then(|| self.times(root, self.root_of_prime(left)))
+    }
+
+    /// √q, or i√−q where q has none: any choice is one of all the roots of primes.
+    fn root_of_prime(&self, q: u64) -> Element {
+        match self.prime.root(self.prime.of_u64(q)) {
+            Ok(re) => self.real(re),
+            Err(im) => Element { re: 0, im },
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "it is a number of this field")]
+    fn real(&self, re: u64) -> Element {
+        Element { re, im: 0 }
+    }
+
+    fn plus(&self, a: Element, b: Element) -> Element {
+        Element {
+            re: self.prime.plus(a.re, b.re),
+            im: self.prime.plus(a.im, b.im),
+        }
+    }
+
+    fn minus(&self, a: Element) -> Element {
+        Element {
+            re: self.prime.minus(a.re),
+            im: self.prime.minus(a.im),
+        }
+    }
+
+    fn times(&self, a: Element, b: Element) -> Element {
+        let times = |a, b| self.prime.times(a, b);
+        if a.im == 0 && b.im == 0 {
+            return self.real(times(a.re, b.re));
+        }
+        let turned = self.prime.minus(times(a.im, b.im));
+        Element {
+            re: self.prime.plus(times(a.re, b.re), turned),
+            im: self.prime.plus(times(a.re, b.im), times(a.im, b.re)),
+        }
+    }
+
+    fn raise(&self, mut base: Element, mut power: u128) -> Element {
+        let mut result = self.real(self.prime.one);
+        while power > 0 {
+            if power & 1 == 1 {
+                result = self.times(result, base);
+            }
+            base = self.times(base, base);
+            power >>= 1;
+        }
+        result
+    }
+
+    fn inverse(&self, value: Element, meter: &Meter) -> Result<Element, Missing> {
+        if value == self.real(0) {
+            return Err(Missing::Point);
+        }
+        meter.spend(100).ok_or(Missing::Unknown)?;
+        let turned = Element {
+            re: value.re,
+            im: self.prime.minus(value.im),
+        };
+        // −1 has no root, so that no size but that of 0 is 0.
+        let size = self.times(value, turned).re;
+        Ok(self.times(turned, self.real(self.prime.inverse(size))))
+    }
+}

@@ -1,0 +1,407 @@
+//! Finds the final answer in a completion, in one pass over it.
+
+use crate::settings::Extraction;
+
+/// An answer as it stands in the completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extracted<'a> {
+    /// The answer, trimmed; never empty.
+    pub text: &'a str,
+    /// What marked it as the answer.
+    pub source: Source,
+}
+
+/// What marked a text as the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `\boxed{…}` or `\fbox{…}`.
+    Boxed,
+    /// The words "answer is", or others that say so.
+    Phrase,
+    /// It is the last formula of the completion: `$…$`.
+    LastFormula,
+    /// It is the last number of the completion.
+    LastNumber,
+}
+
+impl Source {
+    /// As `detail` writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Boxed => "boxed",
+            Source::Phrase => "phrase",
+            Source::LastFormula => "last formula",
+            Source::LastNumber => "last number",
+        }
+    }
+}
+
+/// The final answer of `completion`, where `extraction` finds one.
+#[must_use]
+pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>> {
+    let parts = spoken(completion);
+    let boxed = parts.iter().rev().find_map(|part| last_boxed(part));
+    if let Some(text) = boxed {
+        return answer(text, Source::Boxed);
+    }
+    if extraction == Extraction::Boxed {
+        return None;
+    }
+    parts
+        .iter()
+        .rev()
+        .find_map(|part| last_phrase(part).and_then(|text| answer(text, Source::Phrase)))
+        .or_else(|| parts.iter().rev().find_map(|part| last_value(part)))
+}
+
+/// What is not thought, in order: what stands before, between and behind the pairs of `<think>` and `</think>`. What follows a `<think>` that is still open is thought, and so is
+/// what stands before a `</think>` that was never opened: the prompt may have opened it.
+fn spoken(completion: &str) -> Vec<&str> {
+    const OPEN: &str = "<think>";
+    const CLOSE: &str = "</think>";
+    let mut parts = Vec::new();
+    let mut rest = completion;
+    // Thought that the prompt has opened.
+    let first = rest.find(CLOSE);
+    if let Some(close) = first
+        && !rest[..close].contains(OPEN)
+    {
+        rest = &rest[close + CLOSE.len()..];
+    }
+    loop {
+        let Some(open) = rest.find(OPEN) else {
+            parts.push(rest);
+            return parts;
+        };
+        parts.push(&rest[..open]);
+        let inside = &rest[open + OPEN.len()..];
+        let Some(close) = inside.find(CLOSE) else {
+            return parts;
+        };
+        rest = &inside[close + CLOSE.len()..];
+    }
+}
+
+/// The last formula or the last number, whichever ends later.
+fn last_value(text: &str) -> Option<Extracted<'_>> {
+    let end = |part: &str| part.as_ptr() as usize + part.len();
+    let formula = last_formula(text).and_then(|text| answer(text, Source::LastFormula));
+    let number = last_number(text).and_then(|text| answer(text, Source::LastNumber));
+    match (formula, number) {
+        (Some(formula), Some(number)) if end(number.text) > end(formula.text) => Some(number),
+        (Some(formula), _) => Some(formula),
+        (None, number) => number,
+    }
+}
+
+/// What the last pair of `$…$`, `\(…\)` or `\[…\]` sets as mathematics.
+fn last_formula(text: &str) -> Option<&str> {
+    let paired = |open: &str, close: &str| {
+        let end = text.rfind(close)?;
+        let start = text[..end].rfind(open)? + open.len();
+        Some(&text[start..end])
+    };
+    let dollars = || {
+        let text = text
+            .trim_end_matches(|c: char| c != '$')
+            .strip_suffix('$')?;
+        let text = text.strip_suffix('$').unwrap_or(text);
+        let start = text.rfind('$')? + 1;
+        let escaped = text[..start - 1].ends_with('\\') || text.ends_with('\\');
+        (!escaped).then(|| &text[start..])
+    };
+    [paired("\\(", "\\)"), paired("\\[", "\\]"), dollars()]
+        .into_iter()
+        .flatten()
+        .max_by_key(|formula| formula.as_ptr() as usize)
+}
+
+fn answer(text: &str, source: Source) -> Option<Extracted<'_>> {
+    let text = text.trim();
+    (!text.is_empty()).then_some(Extracted { text, source })
+}
+
+/// The content of the balanced box that begins last. A box that is never closed does not count, nor do escaped braces.
+fn last_boxed(text: &str) -> Option<&str> {
+    const BOXES: [&str; 2] = ["\\boxed", "\\fbox"];
+    let bytes = text.as_bytes();
+    // Open braces, innermost last: the start of a box's content, or `None` for any other brace.
+    let mut open: Vec<Option<usize>> = Vec::new();
+    let mut last: Option<(usize, usize)> = None;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => {
+                let command = BOXES
+                    .iter()
+                    .find(|command| bytes[at..].starts_with(command.as_bytes()));
+                let brace = command.and_then(|command| {
+                    let after = at + command.len();
+                    let spaces = bytes[after..]
+                        .iter()
+                        .take_while(|byte| byte.is_ascii_whitespace())
+                        .count();
+                    (bytes.get(after + spaces) == Some(&b'{')).then_some(after + spaces)
+                });
+                match brace {
+                    Some(brace) => {
+                        open.push(Some(brace + 1));
+                        at = brace + 1;
+                    }
+                    None => at += 2,
+                }
+            }
+            b'{' => {
+                open.push(None);
+                at += 1;
+            }
+            b'}' => {
+                if let Some(Some(start)) = open.pop()
+                    && last.is_none_or(|(begun, _)| start > begun)
+                {
+                    last = Some((start, at));
+                }
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+    last.map(|(start, end)| &text[start..end])
+}
+
+/// What follows the last "answer is" or the like: the formulas that begin there, or the words to where the sentence, the line or the reason begins that is given for it.
+fn last_phrase(text: &str) -> Option<&str> {
+    const PHRASES: [&str; 6] = [
+        "answer is",
+        "answers are",
+        "answer:",
+        "answer =",
+        "therefore ",
+        "####",
+    ];
+    // ASCII lower-casing keeps every byte's place.
+    let lower = text.to_ascii_lowercase();
+    let after = |phrase: &&str| {
+        let at = lower.rfind(*phrase)? + phrase.len();
+        // "Therefore" begins many a sentence that is no answer.
+        let value = |c: char| c.is_ascii_digit() || matches!(c, '-' | '−' | '$' | '\\' | '.');
+        let counts = !phrase.starts_with("therefore") || text[at..].trim_start().starts_with(value);
+        counts.then_some(at)
+    };
+    let at = PHRASES.iter().filter_map(after).max()?;
+    let rest = text[at..].trim_start_matches([':', ' ', '*', '\n', '\r']);
+    for (open, close) in [("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)")] {
+        if let Some(formula) = rest.strip_prefix(open)
+            && let Some(end) = formula.find(close).filter(|end| *end > 0)
+        {
+            return Some(&formula[..end]);
+        }
+    }
+    let line = rest.lines().next()?;
+    if let Some(formula) = line.strip_prefix('$')
+        && let Some(end) = formula.find('$').filter(|end| *end > 0)
+    {
+        // $3$ and $4$ are an answer together.
+        return Some(match formulas(line) {
+            Some(end) => &line[..end],
+            None => &formula[..end],
+        });
+    }
+    let lower = line.to_ascii_lowercase();
+    let reasons = [
+        ". ",
+        ", as ",
+        ", since ",
+        ", because ",
+        ", so ",
+        ", which ",
+        " because ",
+        " since ",
+        " (see ",
+        " as shown ",
+    ];
+    let end = reasons
+        .iter()
+        .filter_map(|reason| lower.find(reason))
+        .min()
+        .unwrap_or(line.len());
+    Some(line[..end].trim_end_matches(['.', '*', ' ', '!', ',']))
+}
+
+/// Where several formulas end that have but commas and "and" or "or" between them.
+fn formulas(line: &str) -> Option<usize> {
+    let (mut end, mut count) = (0, 0);
+    loop {
+        let between = &line[end..];
+        let start = between.find('$')?;
+        let words = between[..start].trim_matches([' ', ',']);
+        if count > 0 && !matches!(words, "" | "and" | "or") {
+            return None;
+        }
+        let inside = &between[start + 1..];
+        end += start + 1 + inside.find('$')? + 1;
+        count += 1;
+        if !line[end..].contains('$') {
+            return (count > 1).then_some(end);
+        }
+    }
+}
+
+/// The last number, with its sign, its thousands separators and its decimals.
+fn last_number(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let end = bytes.iter().rposition(u8::is_ascii_digit)? + 1;
+    let mut start = end;
+    while start > 0 {
+        let byte = bytes[start - 1];
+        let inside = byte.is_ascii_digit()
+            || (matches!(byte, b'.' | b',' | b'/')
+                && start >= 2
+                && bytes[start - 2].is_ascii_digit());
+        if !inside {
+            break;
+        }
+        start -= 1;
+    }
+    if start > 0 && bytes[start - 1] == b'.' {
+        start -= 1;
+    }
+    // A sign is part of the number unless it stands between two operands.
+    let minus = ["-", "−"]
+        .into_iter()
+        .find(|minus| text[..start].ends_with(minus));
+    if let Some(minus) = minus {
+        let before = bytes[..start - minus.len()]
+            .iter()
+            .rev()
+            .find(|byte| !byte.is_ascii_whitespace());
+        if !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b')' | b'}')) {
+            start -= minus.len();
+        }
+    }
+    Some(&text[start..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn boxed(text: &str) -> Option<&str> {
+        extract(text, Extraction::Boxed).map(|found| found.text)
+    }
+
+    fn any(text: &str) -> Option<&str> {
+        extract(text, Extraction::Any).map(|found| found.text)
+    }
+
+    #[test]
+    fn braces_inside_a_box_belong_to_it() {
+        assert_eq!(boxed(r"\boxed{\frac{1}{2}}"), Some(r"\frac{1}{2}"));
+        assert_eq!(boxed(r"\boxed{\{1,2\}}"), Some(r"\{1,2\}"));
+        assert_eq!(boxed(r"\fbox{7}"), Some("7"));
+        assert_eq!(boxed(r"\boxed {7}"), Some("7"));
+    }
+
+    #[test]
+    fn an_unclosed_box_does_not_count() {
+        assert_eq!(boxed(r"\boxed{1} then \boxed{2"), Some("1"));
+        assert_eq!(boxed(r"\boxed{"), None);
+        assert_eq!(boxed(r"\boxed{  }"), None);
+        assert_eq!(boxed("no box, 5"), None);
+    }
+
+    #[test]
+    fn the_innermost_of_nested_boxes_is_the_answer() {
+        assert_eq!(boxed(r"\boxed{\boxed{3}}"), Some("3"));
+    }
+
+    #[test]
+    fn stray_braces_before_a_box_do_not_hide_it() {
+        assert_eq!(boxed(r"}} { \boxed{4}"), Some("4"));
+    }
+
+    #[test]
+    fn a_phrase_ends_with_its_sentence() {
+        assert_eq!(any("The answer is 12. Check: 13."), Some("12"));
+        assert_eq!(any("**The answer is: 3.5**"), Some("3.5"));
+        assert_eq!(any("The answer is 3. The Answer Is 4.\nbye"), Some("4"));
+        assert_eq!(
+            any("The answer is $\\frac12$. Hope it helps."),
+            Some("\\frac12")
+        );
+        assert_eq!(any("So 3 + 4 = 7\n#### 7"), Some("7"));
+        assert_eq!(any("Answer:\n12"), Some("12"));
+    }
+
+    #[test]
+    fn text_inside_think_tags_is_ignored() {
+        assert_eq!(boxed(r"<think>\boxed{1}</think> \boxed{2}"), Some("2"));
+        assert_eq!(boxed(r"<think>\boxed{1}</think> done"), None);
+        assert_eq!(boxed(r"<think>perhaps \boxed{1}"), None);
+        assert_eq!(boxed(r"\boxed{2} <think>or \boxed{1}"), Some("2"));
+        assert_eq!(boxed(r"\boxed{5} <think>\boxed{6}</think>"), Some("5"));
+        assert_eq!(
+            boxed(r"<think>x</think>\boxed{5}<think>hm</think>"),
+            Some("5")
+        );
+        assert_eq!(
+            boxed(r"<think>a</think> \boxed{5} <think> \boxed{6}"),
+            Some("5")
+        );
+        assert_eq!(boxed(r"\boxed{1}</think> \boxed{2}"), Some("2"));
+        assert_eq!(boxed(r"\boxed{1}</think> done"), None);
+    }
+
+    #[test]
+    fn a_phrase_may_be_followed_by_formulas_or_by_a_reason() {
+        assert_eq!(any("The answers are $3$ and $4$."), Some("$3$ and $4$"));
+        assert_eq!(any("The answer is:\n\\[\n5\n\\]"), Some("5"));
+        assert_eq!(any("The answer is $$7$$ cm"), Some("7"));
+        assert_eq!(any("The answer is 5, as shown in step 3"), Some("5"));
+        assert_eq!(any("The answer is 4 (see page 12)"), Some("4"));
+        assert_eq!(any("The answer is 4 because 2+2=4"), Some("4"));
+        assert_eq!(any("Now 1 + 2 = 3, therefore 5"), Some("5"));
+        assert_eq!(any("Therefore the sum of 3 is 8"), Some("8"));
+        assert_eq!(any("x = \u{2212}5"), Some("\u{2212}5"));
+        assert_eq!(any("9\u{2212}5"), Some("5"));
+    }
+
+    #[test]
+    fn the_later_of_the_last_formula_and_the_last_number_counts() {
+        assert_eq!(any(r"We get $x = \frac12$."), Some(r"x = \frac12"));
+        assert_eq!(any(r"We get \(3\sqrt2\), as 4 of 5 say"), Some("5"));
+        assert_eq!(any(r"\[ x^2 \]"), Some("x^2"));
+        assert_eq!(any(r"$$7$$"), Some("7"));
+        assert_eq!(any(r"It costs \$5 or \$6"), Some("6"));
+    }
+
+    #[test]
+    fn the_last_number_keeps_its_sign_and_separators() {
+        assert_eq!(any("x = -5"), Some("-5"));
+        assert_eq!(any("9-5"), Some("5"));
+        assert_eq!(any("costs 1,234.50 in all."), Some("1,234.50"));
+        assert_eq!(any("about .5"), Some(".5"));
+        assert_eq!(any("p = 3/4."), Some("3/4"));
+        assert_eq!(any("nothing"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_extraction_panic(text in r"(?s)(\\boxed|\\fbox|\{|\}|\\|answer is|[-.,0-9é ]|.){0,60}") {
+            for extraction in [Extraction::Boxed, Extraction::Any] {
+                if let Some(found) = extract(&text, extraction) {
+                    prop_assert!(!found.text.is_empty() && text.contains(found.text));
+                }
+            }
+        }
+
+        #[test]
+        fn a_balanced_box_is_found_whole(before in "[a-z{} ]{0,20}", inner in r"[0-9a-z]{1,5}(\{[a-z]{0,3}\}){0,3}") {
+            let text = format!("{before}\\boxed{{{inner}}}");
+            prop_assert_eq!(boxed(&text), Some(inner.as_str()));
+        }
+    }
+}

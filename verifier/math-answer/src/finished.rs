@@ -1,0 +1,323 @@
+//! Whether an answer is finished: whether its arithmetic is done.
+//!
+//! A problem that asks for 27 + 45 has the right value in `\boxed{27 + 45}`. A grader that accepts it teaches a model to copy the problem.
+
+mod distributed;
+mod fractions;
+mod steps;
+mod written;
+
+use num_bigint::BigInt;
+use num_traits::Zero as _;
+
+use crate::finished::distributed::{comes_out, same_terms};
+use crate::finished::fractions::is_reduced_less;
+use crate::finished::steps::{Shape, Step, Steps, shape};
+use crate::finished::written::{
+    bare, is_literal, is_power_of_digits, is_ratio_to_one, is_whole, is_whole_quotient, is_written,
+};
+use crate::read::words;
+use crate::rule::Rule;
+use crate::same::reals::Reals;
+use crate::same::same;
+use crate::same::signs::variants;
+use crate::same::value::{Judge, is_infinite};
+use crate::syntax::{Expr, Relation, SetOperator};
+
+/// Why an answer is none yet.
+const NOT_A_NUMBER: &str = "it is to be written as one number";
+const NOT_A_FRACTION: &str = "it is to be written as a fraction";
+const UNSOLVED: &str = "the inequality is left to be solved";
+const FORM: &str = "it is to be multiplied out, or factored, as the right answer is";
+const REDUCED_LESS: &str = "a fraction is left to be reduced";
+const APART: &str = "the set is left to be put together";
+const TOO_MUCH: &str = "it takes too many steps";
+
+/// What `given`, which equals `right` by a rule, leaves to be done that `right` does not; `None` where nothing.
+pub(crate) fn left_undone(
+    rule: Rule,
+    right: &Expr,
+    given: &Expr,
+    judge: &Judge,
+) -> Option<&'static str> {
+    let meter = &judge.meter;
+    // Each of the values that ± stands for is looked at.
+    let (Some(right), Some(given)) = (variants(right, meter), variants(given, meter)) else {
+        return Some(TOO_MUCH);
+    };
+    let (right, given): (&Expr, &Expr) = (&right, &given);
+    let steps = |expr: &Expr| Steps::of(expr, meter);
+    // -2y ≥ 6 is a step on the way to y ≤ -3.
+    if is_unsolved(given) && !is_unsolved(right) {
+        return Some(UNSOLVED);
+    }
+    match rule {
+        Rule::Base | Rule::Text => return None,
+        // Letters that make words are no product.
+        Rule::Words if words::word(given).is_some() => return None,
+        Rule::Set if is_apart(right, given, judge) => return Some(APART),
+        Rule::Relation if has_value_of_other_form(right, given, judge) => return Some(FORM),
+        Rule::Relation if has_side_reduced_less(right, given) => return Some(REDUCED_LESS),
+        // x = 27 + 45 is no more done than 27 + 45.
+        Rule::Words | Rule::Relation | Rule::Set => return more(steps(right), steps(given)),
+        _ => {}
+    }
+    match (right, given) {
+        (
+            Expr::Tuple(_, a, _) | Expr::List(a) | Expr::Set(a),
+            Expr::Tuple(_, b, _) | Expr::List(b) | Expr::Set(b),
+        ) => {
+            if a.iter().all(|item| matches!(item, Expr::Words(_))) {
+                return None;
+            }
+            if a.iter().all(is_written) {
+                let written = b.iter().all(|item| is_written(bare(item)));
+                if !written {
+                    return Some(NOT_A_NUMBER);
+                }
+            }
+            // Each element is compared with the one that it equals.
+            let most = a.iter().map(steps).fold(Steps::default(), Steps::most);
+            b.iter().enumerate().find_map(|(at, item)| {
+                let equal = |other: &&Expr| same(judge, other, item).is_some();
+                let alike = if a.len() == b.len() {
+                    a.as_slice()
+                } else {
+                    &[]
+                };
+                let partner = alike
+                    .get(at)
+                    .filter(equal)
+                    .or_else(|| alike.iter().find(equal));
+                let form = partner.is_some_and(|other| {
+                    let functions = steps(other).times(Step::Functions);
+                    comes_out(item, meter) && !comes_out(other, meter)
+                        || is_reduced_less(other, item)
+                        || !is_of_form(other, item, judge, functions)
+                });
+                more(most, steps(item)).or(form.then_some(FORM))
+            })
+        }
+        (Expr::Matrix(_, a), Expr::Matrix(_, b)) => a
+            .iter()
+            .flatten()
+            .zip(b.iter().flatten())
+            .find_map(|(a, b)| left_undone(rule, a, b, judge)),
+        _ => of_value(rule, bare(right), bare(given), judge),
+    }
+}
+
+/// The same of a single value.
+fn of_value(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) -> Option<&'static str> {
+    let meter = &judge.meter;
+    let (done, steps) = (Steps::of(right, meter), Steps::of(given, meter));
+    // An angle may be in radians instead of degrees.
+    let radians = rule == Rule::Unit && steps.is_empty();
+    if is_written(right) && !radians {
+        let written = is_written(given)
+            && (is_whole_quotient(right, meter)
+                || is_ratio_to_one(given)
+                || !is_whole_quotient(given, meter));
+        if written && is_repeating(given) && !is_repeating(right) {
+            return Some(NOT_A_FRACTION);
+        }
+        return (!written).then_some(NOT_A_NUMBER);
+    }
+    // 2⁵⁰/2 is 2⁴⁹.
+    if is_power_of_digits(right) && !is_power_of_digits(given) {
+        let written = is_written(given) && !is_whole_quotient(given, meter);
+        return (!written).then_some(NOT_A_NUMBER);
+    }
+    if is_reduced_less(right, given) {
+        return Some(REDUCED_LESS);
+    }
+    if comes_out(given, meter) && !comes_out(right, meter) {
+        return Some(Step::Numbers.name());
+    }
+    more(done, steps).or_else(|| {
+        let alike = is_of_form(right, given, judge, done.times(Step::Functions));
+        (!alike).then_some(FORM)
+    })
+}
+
+/// Whether `given` is multiplied out where `right` is, and factored where that is.
+fn is_of_form(right: &Expr, given: &Expr, judge: &Judge, functions: usize) -> bool {
+    if !right.has_variable() {
+        return true;
+    }
+    let polynomials = is_polynomial(right) && is_polynomial(given);
+    let shapes = (shape(right, &judge.meter), shape(given, &judge.meter));
+    match shapes {
+        // Distributing a number over a sum is no step.
+        (Shape::Term | Shape::Sum, Shape::Term | Shape::Sum)
+            if is_rational(right) && is_rational(given) =>
+        {
+            same_terms(judge, right, given)
+        }
+        // More factors than the right answer has are no less.
+        (Shape::Product(most), Shape::Product(factors)) if polynomials => {
+            factors >= most && (has_common_factor(right) || !has_common_factor(given))
+        }
+        (Shape::Product(_), _) | (_, Shape::Product(_)) if polynomials => false,
+        // sin 4x + sin 6x is 2 sin 5x cos x.
+        (Shape::Term, Shape::Sum) => functions < 2,
+        _ => true,
+    }
+}
+
+/// Whether both say what one name is, and the values are of different forms: y = (x + 1)² and y = x² + 2x + 1.
+fn has_value_of_other_form(right: &Expr, given: &Expr, judge: &Judge) -> bool {
+    let value = |expr: &Expr| match expr {
+        Expr::Relation(sides, relations) if *relations == [Relation::Equal] => {
+            match sides.as_slice() {
+                [name @ (Expr::Symbol(_) | Expr::Apply(..)), value] => {
+                    Some((name.clone(), value.clone()))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    let (Some((name, right)), Some((other, given))) = (value(right), value(given)) else {
+        return false;
+    };
+    let functions = Steps::of(&right, &judge.meter).times(Step::Functions);
+    name == other && !is_of_form(&right, &given, judge, functions)
+}
+
+/// Whether a side of an equation has a fraction that is less reduced.
+fn has_side_reduced_less(right: &Expr, given: &Expr) -> bool {
+    let (Expr::Relation(sides, _), Expr::Relation(others, _)) = (right, given) else {
+        return false;
+    };
+    let mut pairs = sides.iter().zip(others);
+    sides.len() == others.len() && pairs.any(|(side, other)| is_reduced_less(side, other))
+}
+
+/// Whether a factor is a sum that a variable may be taken out of: x² + x, of (x² + x)(x + 2).
+fn has_common_factor(expr: &Expr) -> bool {
+    fn variables(term: &Expr) -> Vec<&Expr> {
+        match term {
+            Expr::Symbol(_) => vec![term],
+            Expr::Power(base, power) if is_whole(power) => variables(base),
+            Expr::Negative(inner) => variables(inner),
+            Expr::Quotient(above, _) => variables(above),
+            Expr::Product(factors) => factors.iter().flat_map(variables).collect(),
+            _ => Vec::new(),
+        }
+    }
+    match expr {
+        Expr::Sum(terms) => {
+            let first = terms.first().map(variables).unwrap_or_default();
+            let divides =
+                |variable: &&Expr| terms.iter().all(|term| variables(term).contains(variable));
+            first.iter().any(divides)
+        }
+        Expr::Product(factors) => factors.iter().any(has_common_factor),
+        Expr::Negative(inner) | Expr::Power(inner, _) | Expr::Quotient(inner, _) => {
+            has_common_factor(inner)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a set is written with more ends than it has: [0, 2] ∩ [−1, 1], x > 2 or x > 5.
+fn is_apart(right: &Expr, given: &Expr, judge: &Judge) -> bool {
+    let has = Reals::of(judge, right).or_else(|| Reals::of(judge, given));
+    let most = has.map_or(0, |set| set.ends()).max(ends(right));
+    ends(given) > most || (has_intersection(given) && !has_intersection(right))
+}
+
+/// The numbers that a set is written with.
+fn ends(expr: &Expr) -> usize {
+    let finite = |part: &&Expr| !is_infinite(part);
+    match expr {
+        Expr::Tuple(_, items, _) | Expr::Set(items) => items.iter().filter(finite).count(),
+        Expr::Relation(parts, relations) if *relations == [Relation::In] => {
+            parts.last().map_or(0, ends)
+        }
+        Expr::Relation(parts, _) => parts.iter().filter(finite).count().saturating_sub(1),
+        Expr::Combine(a, _, b) => ends(a) + ends(b),
+        Expr::List(items) => items.iter().map(ends).sum(),
+        Expr::Symbol(name) if name == "Reals" => 0,
+        _ => 1,
+    }
+}
+
+/// Whether intervals are left to be intersected, or to be taken away, or {1} and {2} to be put together. Inequalities that hold together may stay, and ℝ without single
+/// numbers.
+fn has_intersection(expr: &Expr) -> bool {
+    let interval = |part: &Expr| matches!(part, Expr::Tuple(..));
+    let finite = |part: &Expr| matches!(part, Expr::Set(_));
+    let empty = |part: &Expr| matches!(part, Expr::Set(items) if items.is_empty());
+    match expr {
+        Expr::Combine(a, operator, b) => {
+            let left = match operator {
+                SetOperator::Intersection => interval(a) || interval(b),
+                SetOperator::Difference => interval(b) || empty(b),
+                SetOperator::Union => finite(a) && finite(b) || empty(a) || empty(b),
+            };
+            left || has_intersection(a) || has_intersection(b)
+        }
+        _ => false,
+    }
+}
+
+fn more(right: Steps, given: Steps) -> Option<&'static str> {
+    Some(given.beyond(right)?.name())
+}
+
+/// A decimal without an end, such as 0.333…: a number that no decimal with an end is.
+fn is_repeating(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(number) => {
+            let below = number.denom();
+            let odd = below >> below.trailing_zeros().unwrap_or(0);
+            let fives = u32::try_from(odd.bits()).unwrap_or(u32::MAX);
+            !(BigInt::from(5).pow(fives) % odd).is_zero()
+        }
+        other => other.parts().into_iter().any(is_repeating),
+    }
+}
+
+/// Whether there is an inequality in it that is not solved for a name: the name alone on one side, or between two bounds, and no variable on the others.
+fn is_unsolved(expr: &Expr) -> bool {
+    match expr {
+        Expr::Relation(parts, relations) => {
+            let is_name = |part: &&Expr| matches!(part, Expr::Symbol(_) | Expr::Apply(..));
+            let names = parts.iter().filter(is_name).count();
+            let others = parts.iter().filter(|part| !is_name(part));
+            let inequality = |relation: &Relation| {
+                !matches!(relation, Relation::Equal | Relation::Near | Relation::In)
+            };
+            relations.iter().any(inequality)
+                && (names != 1 || others.into_iter().any(Expr::has_variable))
+        }
+        Expr::List(parts) | Expr::Set(parts) => parts.iter().any(is_unsolved),
+        Expr::Combine(a, _, b) => is_unsolved(a) || is_unsolved(b),
+        _ => false,
+    }
+}
+
+/// A sum or product of powers of variables, in any form.
+fn is_polynomial(expr: &Expr) -> bool {
+    is_algebraic(expr, &is_literal)
+}
+
+/// The same with variables below fractions.
+fn is_rational(expr: &Expr) -> bool {
+    is_algebraic(expr, &|below| is_algebraic(below, &|_| false))
+}
+
+/// A sum or product of powers of variables over what `below` allows.
+fn is_algebraic(expr: &Expr, below: &dyn Fn(&Expr) -> bool) -> bool {
+    let plain = |expr: &Expr| is_algebraic(expr, below);
+    match expr {
+        Expr::Number(_) | Expr::Symbol(_) | Expr::Constant(_) => true,
+        Expr::Sum(parts) | Expr::Product(parts) => parts.iter().all(plain),
+        Expr::Negative(inner) => plain(inner),
+        Expr::Power(base, power) => plain(base) && is_literal(power),
+        Expr::Quotient(above, under) => plain(above) && below(under),
+        _ => false,
+    }
+}

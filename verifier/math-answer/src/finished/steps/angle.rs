@@ -1,0 +1,47 @@
+//! Angles that a function takes: sin(π − x) is sin x.
+
+use num_rational::BigRational;
+use num_traits::Zero as _;
+
+use crate::arithmetic::exact::rational;
+use crate::meter::Meter;
+use crate::syntax::{Constant, Expr, Function};
+
+/// Whether a function of angles is taken of a variable and right angles, which leave it without them.
+pub(super) fn is_turned(function: Function, arguments: &[Expr], meter: &Meter) -> bool {
+    let of_angles = matches!(
+        function,
+        Function::Sin
+            | Function::Cos
+            | Function::Tan
+            | Function::Cot
+            | Function::Sec
+            | Function::Csc
+    );
+    let [Expr::Sum(terms)] = arguments else {
+        return false;
+    };
+    let whole = |term| right_angles(term, meter).is_some_and(|angles| angles.is_integer());
+    of_angles && terms.iter().any(Expr::has_variable) && terms.iter().any(whole)
+}
+
+/// How many right angles it is, where it is so many and not none: 3 of 3π/2 and of 270°.
+fn right_angles(term: &Expr, meter: &Meter) -> Option<BigRational> {
+    let number = |expr: &Expr| rational(expr, meter).filter(|value| !value.is_zero());
+    match term {
+        Expr::Constant(Constant::Pi) => Some(BigRational::from_integer(2.into())),
+        Expr::Degrees(degrees) => Some(number(degrees)? / BigRational::from_integer(90.into())),
+        Expr::Negative(inner) => right_angles(inner, meter),
+        Expr::Quotient(above, below) => Some(right_angles(above, meter)? / number(below)?),
+        Expr::Product(factors) => {
+            let (angles, numbers): (Vec<&Expr>, Vec<&Expr>) =
+                factors.iter().partition(|factor| number(factor).is_none());
+            let [angle] = angles.as_slice() else {
+                return None;
+            };
+            let times: BigRational = numbers.into_iter().filter_map(number).product();
+            Some(right_angles(angle, meter)? * times)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,586 @@
+//! Products, taken apart into numbers, powers of atoms, and sums.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+
+use super::angle::is_turned;
+use super::count::{Counter, NODE, Term};
+use super::{Step, Steps};
+use crate::arithmetic::exact::{bounded, rational};
+use crate::finished::written::{has_inverse, holds_sum, is_literal, is_signed, is_ten, is_unit, is_whole_quotient};
+use crate::meter::{Meter, arithmetic};
+use crate::syntax::{Constant, Expr, Function};
+
+/// Radicands are searched for powers of numbers up to here.
+const MAX_FACTOR: u32 = 1 << 12;
+/// Larger ones, in bits, are not.
+const MAX_RADICAND: u64 = 512;
+
+/// What `exp` is a power of.
+static E: Expr = Expr::Constant(Constant::E);
+
+/// What a factor is a power of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Atom {
+    Name(String),
+    Constant(Constant),
+    /// The root of this index of this number.
+    Surd(u32, BigInt),
+    /// Anything else, as it is written.
+    Text(String),
+}
+
+/// A factor that is a sum.
+pub(super) struct Sum {
+    pub power: BigRational,
+    /// A number with i in it.
+    pub complex: bool,
+    /// Whether it has a variable.
+    pub variable: bool,
+    /// What each of its terms is a product of, powers of which are above 0.
+    pub terms: Vec<BTreeSet<Atom>>,
+}
+
+/// A product, taken apart.
+#[derive(Default)]
+pub(super) struct Monomial<'a> {
+    /// The number before the rest, where it is known.
+    pub number: Option<BigRational>,
+    /// Numbers that multiply, and that divide.
+    pub above: usize,
+    pub below: usize,
+    /// Powers of atoms, and how often each was written.
+    pub atoms: BTreeMap<Atom, (BigRational, usize)>,
+    pub sums: Vec<Sum>,
+    /// Roots of numbers, by their index.
+    pub surds: BTreeMap<u32, usize>,
+    /// What numbers under roots are divided by.
+    pub divisors: Vec<BigInt>,
+    /// Whole numbers that a variable is the exponent of.
+    pub bases: Vec<BigInt>,
+    /// Logarithms that multiply, and that divide.
+    pub logarithms: (usize, usize),
+    pub inner: Vec<&'a Expr>,
+}
+
+impl Monomial<'_> {
+    fn times(&mut self, number: &BigRational, meter: &Meter) {
+        let before = self.number.take().unwrap_or_else(BigRational::one);
+        if meter.spend(arithmetic(&before, number)).is_some() {
+            self.number = bounded(before * number);
+        }
+    }
+
+    fn atom(&mut self, atom: Atom, power: BigRational) {
+        let (total, times) = self
+            .atoms
+            .entry(atom)
+            .or_insert_with(|| (BigRational::zero(), 0));
+        *total += power;
+        *times += 1;
+    }
+}
+
+impl Counter<'_> {
+    pub(super) fn monomial<'b>(&mut self, term: &Term<'b>) -> Monomial<'b> {
+        let mut monomial = Monomial::default();
+        for constant in &term.constants {
+            self.factor(constant, &BigRational::one(), &mut monomial);
+        }
+        self.factor(term.term, &BigRational::one(), &mut monomial);
+        monomial
+    }
+
+    /// Adds `expr` to the power `power` to a product.
+    fn factor<'b>(&mut self, expr: &'b Expr, power: &BigRational, product: &mut Monomial<'b>) {
+        if self.meter.spend(NODE).is_none() {
+            return;
+        }
+        let single = power.abs().is_one();
+        let whole = power.is_integer();
+        // A power of what is put together of others; below a fraction that stands below another, too.
+        if whole
+            && (!single && matches!(expr, Expr::Negative(_) | Expr::Product(_) | Expr::Root(..))
+                || *power != BigRational::one() && matches!(expr, Expr::Quotient(..))
+                || !single && matches!(expr, Expr::Power(..)))
+        {
+            let ten = matches!(expr, Expr::Power(base, _) if is_ten(base));
+            if !ten {
+                self.add(Step::Factors);
+            }
+        }
+        match expr {
+            Expr::Number(_) | Expr::Mixed(..) => self.number(expr, power, product),
+            Expr::Quotient(above, below) if is_literal(above) && is_literal(below) => {
+                self.number(expr, power, product);
+            }
+            Expr::Negative(inner) => {
+                if is_signed(inner) {
+                    self.add(Step::Numbers);
+                }
+                self.factor(inner, power, product);
+            }
+            Expr::Product(factors) => {
+                if factors.iter().filter(|one| is_signed(one)).count() > 1 {
+                    self.add(Step::Numbers);
+                }
+                for factor in factors {
+                    // 1·x is x.
+                    if is_unit(factor) {
+                        self.add(Step::Numbers);
+                    }
+                    self.factor(factor, power, product);
+                }
+            }
+            Expr::Quotient(above, below) => {
+                if is_signed(above) && is_signed(below) {
+                    self.add(Step::Numbers);
+                }
+                if is_unit(below) && !is_literal(above) {
+                    self.add(Step::Numbers);
+                }
+                // 1/x⁻¹ is x.
+                if has_inverse(below) {
+                    self.add(Step::Factors);
+                }
+                // 1/x has no number before it.
+                if !is_one(above) {
+                    self.factor(above, power, product);
+                }
+                self.factor(below, &-power, product);
+            }
+            Expr::Power(base, exponent) => match rational(exponent, self.meter) {
+                Some(exponent_value) if is_number(exponent) => {
+                    // x^{6/3} is x².
+                    if is_whole_quotient(exponent, self.meter) {
+                        self.add(Step::Numbers);
+                    }
+                    self.power(base, &exponent_value, power, product);
+                }
+                _ => self.exponential(expr, base, exponent, power, product),
+            },
+            Expr::Root(index, inner) => match rational(index, self.meter) {
+                Some(index) if index.is_integer() && index > BigRational::one() => {
+                    self.root(inner, &index, power, product);
+                }
+                // The first root, and that of index ½, are powers.
+                Some(_) => {
+                    self.add(Step::Roots);
+                    self.opaque(expr, power, product);
+                }
+                None => self.opaque(expr, power, product),
+            },
+            Expr::Symbol(name) => product.atom(Atom::Name(name.clone()), power.clone()),
+            Expr::Constant(constant) => product.atom(Atom::Constant(*constant), power.clone()),
+            Expr::Sum(_) if whole => {
+                product.sums.push(Sum {
+                    power: power.clone(),
+                    complex: is_complex(expr),
+                    variable: expr.has_variable(),
+                    terms: self.atoms_of(expr),
+                });
+                product.inner.push(expr);
+            }
+            Expr::Sum(_) => {
+                product.atom(self.text(expr), power.clone());
+                product.inner.push(expr);
+            }
+            Expr::Call(Function::Exp, arguments) if arguments.len() == 1 => {
+                self.exponential(expr, &E, &arguments[0], power, product);
+                if rational(&arguments[0], self.meter)
+                    .is_some_and(|value| value.is_zero() || value.is_one())
+                {
+                    self.add(Step::Functions);
+                }
+            }
+            Expr::Call(function, arguments) => {
+                match function {
+                    // ln 3/ln 2 is one logarithm.
+                    Function::Ln | Function::Log if power.is_positive() => {
+                        product.logarithms.0 += 1;
+                    }
+                    Function::Ln | Function::Log => product.logarithms.1 += 1,
+                    _ => self.add(Step::Functions),
+                }
+                // cos(−x) is cos x, and sin(π − x) sin x.
+                if arguments.iter().any(is_signed) || is_turned(*function, arguments, self.meter) {
+                    self.add(Step::Functions);
+                }
+                if matches!(function, Function::Ln)
+                    && matches!(arguments.as_slice(), [Expr::Power(base, _)] if is_e(base))
+                    || matches!(arguments.as_slice(), [one] if is_e(one))
+                {
+                    self.add(Step::Functions);
+                }
+                self.opaque(expr, power, product);
+            }
+            Expr::Percent(_) | Expr::Degrees(_) => {
+                self.add(Step::Numbers);
+                self.opaque(expr, power, product);
+            }
+            _ => self.opaque(expr, power, product),
+        }
+    }
+
+    /// The atoms of each term of a sum, none of whose steps count.
+    fn atoms_of(&self, sum: &Expr) -> Vec<BTreeSet<Atom>> {
+        let mut counter = Counter {
+            steps: Steps::default(),
+            meter: self.meter,
+        };
+        let terms = counter.spread(sum);
+        let atoms = |term: &Term<'_>| {
+            let atoms = counter.monomial(term).atoms.into_iter();
+            atoms
+                .filter(|(_, (power, _))| power.is_positive())
+                .map(|(atom, _)| atom)
+                .collect()
+        };
+        terms.iter().map(atoms).collect()
+    }
+
+    /// Something of which only the parts are looked into.
+    fn opaque<'b>(&mut self, expr: &'b Expr, power: &BigRational, product: &mut Monomial<'b>) {
+        product.atom(self.text(expr), power.clone());
+        product.inner.extend(expr.parts());
+    }
+
+    fn number<'b>(&mut self, expr: &'b Expr, power: &BigRational, product: &mut Monomial<'b>) {
+        let Some(value) = rational(expr, self.meter) else {
+            return;
+        };
+        // 12/4 is 3.
+        if value.is_integer() && matches!(expr, Expr::Quotient(..)) {
+            self.add(Step::Numbers);
+        }
+        if !power.is_integer() {
+            return self.surd(&value, power, product);
+        }
+        if !power.abs().is_one() {
+            self.add(Step::Numbers);
+        }
+        if power.is_positive() {
+            product.above += 1;
+            product.times(&value, self.meter);
+        } else {
+            product.below += 1;
+            if !value.is_zero() {
+                product.times(&value.recip(), self.meter);
+            }
+        }
+    }
+
+    /// `base^exponent` to the power `power`.
+    fn power<'b>(
+        &mut self,
+        base: &'b Expr,
+        exponent: &BigRational,
+        power: &BigRational,
+        product: &mut Monomial<'b>,
+    ) {
+        let both = exponent * power;
+        if is_number(base) {
+            // (12/4)ˣ is 3ˣ, and 5¹ below a root 5.
+            let under_root = exponent.is_integer() && !both.is_integer();
+            if under_root || is_whole_quotient(base, self.meter) {
+                self.add(Step::Numbers);
+            }
+            let value = rational(base, self.meter);
+            return match value {
+                Some(value) if !both.is_integer() => self.surd(&value, &both, product),
+                Some(_) if is_ten(base) && !exponent.is_zero() && !exponent.is_one() => {
+                    if power.is_positive() {
+                        product.above += 1;
+                    } else {
+                        product.below += 1;
+                    }
+                }
+                _ => {
+                    self.add(Step::Numbers);
+                    product.above += 1;
+                }
+            };
+        }
+        // x⁰ and x¹ are written by nobody who has finished.
+        if exponent.is_zero() || exponent.is_one() {
+            self.add(Step::Numbers);
+        }
+        if matches!(base, Expr::Constant(Constant::I)) || !both.is_integer() && is_complex(base) {
+            self.add(Step::Complex);
+        }
+        // (x³)^{1/3} is x, and (x⁻¹)⁻¹.
+        let inverse = exponent.is_negative() && exponent.abs().is_one();
+        if (inverse || !exponent.is_integer()) && matches!(base, Expr::Power(..)) {
+            self.add(Step::Factors);
+        }
+        self.factor(base, &both, product);
+    }
+
+    /// A power whose exponent is no number.
+    fn exponential<'b>(
+        &mut self,
+        expr: &'b Expr,
+        base: &'b Expr,
+        exponent: &'b Expr,
+        power: &BigRational,
+        product: &mut Monomial<'b>,
+    ) {
+        if holds_i(exponent) && !exponent.has_variable() {
+            self.add(Step::Complex);
+        }
+        if holds_logarithm(exponent) {
+            self.add(Step::Functions);
+        }
+        if matches!(base, Expr::Sum(_)) && !expr.has_variable() {
+            self.add(Step::Brackets);
+        }
+        if let Expr::Number(number) = base {
+            if number.is_one() {
+                self.add(Step::Numbers);
+            }
+            product.bases.push(number.to_integer());
+        }
+        // (√2)^{2n} is 2ⁿ, and 4^{n/2} as well.
+        let halved = matches!(exponent, Expr::Quotient(_, index)
+            if rational(index, self.meter)
+                .is_some_and(|index| is_perfect(base, &index.to_integer())));
+        if halved || matches!(base, Expr::Root(..)) && is_multiple(exponent, &BigInt::from(2)) {
+            self.add(Step::Roots);
+        }
+        // eˣ·eʸ: the base is there twice.
+        let key = Atom::Text(format!("{:?}^", self.text(base)));
+        if product.atoms.contains_key(&key) {
+            self.add(Step::Factors);
+        }
+        product.atom(key, BigRational::zero());
+        // 2ⁿ⁺¹ is twice 2ⁿ.
+        let key = match (base, exponent) {
+            (Expr::Number(_), Expr::Sum(terms)) => {
+                let (_, rest): (Vec<&Expr>, Vec<&Expr>) =
+                    terms.iter().partition(|term| is_number(term));
+                match rest.as_slice() {
+                    [one] => Expr::Power(Box::new(base.clone()), Box::new((*one).clone())),
+                    _ => expr.clone(),
+                }
+            }
+            _ => expr.clone(),
+        };
+        product.atom(self.text(&key), power.clone());
+        product.inner.push(base);
+        product.inner.push(exponent);
+    }
+
+    fn root<'b>(
+        &mut self,
+        inner: &'b Expr,
+        index: &BigRational,
+        power: &BigRational,
+        product: &mut Monomial<'b>,
+    ) {
+        let both = power / index;
+        if both.is_integer() {
+            self.add(Step::Factors);
+        }
+        if let Some(value) = rational(inner, self.meter) {
+            // What stands under a root is to be worked out, too.
+            if !is_number(inner) || is_whole_quotient(inner, self.meter) {
+                self.add(Step::Numbers);
+                self.visit(inner);
+            }
+            return self.surd(&value, &both, product);
+        }
+        // √(2i) is 1 + i.
+        if is_complex(inner) {
+            self.add(Step::Complex);
+        }
+        match inner {
+            Expr::Product(_)
+            | Expr::Quotient(..)
+            | Expr::Power(..)
+            | Expr::Symbol(_)
+            | Expr::Constant(Constant::Pi | Constant::E) => {
+                let holds_power = |part: &Expr| {
+                    matches!(part, Expr::Power(_, exponent)
+                        if rational(exponent, self.meter).is_some_and(|exponent| exponent.abs() >= *index))
+                };
+                let index = index.to_integer();
+                let powers = holds_power(inner)
+                    || inner.parts().into_iter().any(holds_power)
+                    || comes_out(inner, &index)
+                    || inner
+                        .parts()
+                        .into_iter()
+                        .any(|part| comes_out(part, &index));
+                if powers || holds_sum(inner) {
+                    self.add(Step::Roots);
+                }
+                self.factor(inner, &both, product);
+            }
+            _ => {
+                if matches!(inner, Expr::Root(..)) || !inner.has_variable() && holds_root(inner) {
+                    self.add(Step::Nested);
+                }
+                // √(x⁴ + 2x² + 1) is x² + 1, and √(3 + 4i) is 2 + i.
+                if holds_sum(inner) {
+                    self.add(Step::Roots);
+                }
+                product.atom(self.text(inner), both);
+                product.inner.push(inner);
+            }
+        }
+    }
+
+    /// `value^power`, the power being no integer.
+    fn surd(&mut self, value: &BigRational, power: &BigRational, product: &mut Monomial<'_>) {
+        let Some(index) = power
+            .denom()
+            .to_u32()
+            .filter(|index| (2..=64).contains(index))
+        else {
+            return;
+        };
+        if value.is_negative() && index % 2 == 0 {
+            self.add(Step::Complex);
+        }
+        if power.numer().abs() > *power.denom() {
+            self.add(Step::Roots);
+        }
+        if value.numer().bits().max(value.denom().bits()) > MAX_RADICAND {
+            product.atom(Atom::Text(value.to_string()), power.clone());
+            return;
+        }
+        let above = self.without_powers(&value.numer().abs(), index);
+        let below = self.without_powers(value.denom(), index);
+        let (Some((above, extracted)), Some((below, also))) = (above, below) else {
+            return;
+        };
+        if above.is_one() && below.is_one() {
+            // √16, and 1 to any power.
+            self.add(Step::Numbers);
+            return;
+        }
+        // The fourth root of 25 is √5.
+        let lower = |divisor: u32| {
+            let is_power = |number: &BigInt| number.nth_root(divisor).pow(divisor) == *number;
+            index.is_multiple_of(divisor) && is_power(&above) && is_power(&below)
+        };
+        if extracted || also || (2..index).any(lower) {
+            self.add(Step::Roots);
+        }
+        *product.surds.entry(index).or_default() += 1;
+        if power.is_positive() {
+            product.divisors.push(below.clone());
+        }
+        // √(a/b) is √(ab)/b.
+        let mut radicand = above;
+        for _ in 1..index.min(8) {
+            radicand *= &below;
+        }
+        if let Some((radicand, _)) = self.without_powers(&radicand, index) {
+            let power = BigRational::new(power.numer().clone(), BigInt::one());
+            product.atom(Atom::Surd(index, radicand), power);
+        }
+    }
+
+    fn text(&self, expr: &Expr) -> Atom {
+        let text = format!("{expr:?}");
+        // Once spent, everything ends; what is being written has a bound of its own.
+        let _ = self.meter.spend(text.len() as u64);
+        Atom::Text(text)
+    }
+
+    /// A number without the powers of this index that divide it, and whether there were any.
+    fn without_powers(&self, number: &BigInt, index: u32) -> Option<(BigInt, bool)> {
+        let (mut left, mut found) = (number.clone(), false);
+        if left.is_zero() {
+            return Some((BigInt::one(), true));
+        }
+        let root = left.nth_root(index);
+        if !left.is_one() && root.pow(index) == left {
+            return Some((BigInt::one(), true));
+        }
+        let limit = MAX_FACTOR.min(root.to_u32().unwrap_or(u32::MAX));
+        for factor in 2..=limit {
+            self.meter.spend(2)?;
+            let power = BigInt::from(factor).pow(index);
+            if power > left {
+                break;
+            }
+            while (&left % &power).is_zero() {
+                left /= &power;
+                found = true;
+            }
+        }
+        Some((left, found))
+    }
+}
+
+/// Whether the root of this index of a power can be taken: of e^{2x}, of 9^n.
+fn comes_out(expr: &Expr, index: &BigInt) -> bool {
+    matches!(expr, Expr::Power(base, exponent) if is_multiple(exponent, index) || is_perfect(base, index))
+}
+
+/// 2x of 2.
+fn is_multiple(expr: &Expr, of: &BigInt) -> bool {
+    let divided = |factor: &Expr| matches!(factor, Expr::Number(number) if number.is_integer() && (number.to_integer() % of).is_zero());
+    matches!(expr, Expr::Product(factors) if factors.iter().any(divided))
+}
+
+/// Whether a whole number has a whole root of this index.
+fn is_perfect(expr: &Expr, index: &BigInt) -> bool {
+    let (Expr::Number(number), Some(index)) = (expr, index.to_u32().filter(|index| *index > 0))
+    else {
+        return false;
+    };
+    number.is_integer()
+        && number.numer().bits() <= MAX_RADICAND
+        && number.numer().nth_root(index).pow(index) == *number.numer()
+}
+
+/// A number as it is written: digits, perhaps with a sign, or a fraction of them.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Mixed(..) => true,
+        Expr::Quotient(above, below) => is_literal(above) && is_literal(below),
+        Expr::Negative(inner) => !is_signed(inner) && is_number(inner),
+        other => is_literal(other),
+    }
+}
+
+fn is_one(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(one) if one.is_one())
+}
+
+fn is_e(expr: &Expr) -> bool {
+    matches!(expr, Expr::Constant(Constant::E))
+}
+
+fn holds(expr: &Expr, found: &dyn Fn(&Expr) -> bool) -> bool {
+    found(expr) || expr.parts().into_iter().any(|part| holds(part, found))
+}
+
+fn holds_i(expr: &Expr) -> bool {
+    holds(expr, &|part| matches!(part, Expr::Constant(Constant::I)))
+}
+
+/// A number with i in it.
+fn is_complex(expr: &Expr) -> bool {
+    !expr.has_variable() && holds_i(expr)
+}
+
+fn holds_root(expr: &Expr) -> bool {
+    holds(expr, &|part| match part {
+        Expr::Root(..) => true,
+        Expr::Power(_, exponent) => matches!(**exponent, Expr::Quotient(..)),
+        _ => false,
+    })
+}
+
+fn holds_logarithm(expr: &Expr) -> bool {
+    holds(expr, &|part| {
+        matches!(part, Expr::Call(Function::Ln | Function::Log, _))
+    })
+}

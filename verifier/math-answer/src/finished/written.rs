@@ -1,0 +1,183 @@
+//! How an expression is written, whatever it is worth: digits, signs, powers of ten, sums behind numbers.
+
+use num_rational::BigRational;
+use num_traits::{One as _, Zero as _};
+
+use crate::arithmetic::exact::rational;
+use crate::meter::Meter;
+use crate::syntax::{Expr, Relation};
+
+/// Without units and names, and the last of several that are equal.
+pub(crate) fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => bare(inner),
+        Expr::Degrees(inner) | Expr::Percent(inner) if !is_share(inner) => bare(inner),
+        // 27 + 45 = 72 ≈ 70 says 72 in the end.
+        Expr::Relation(parts, relations)
+            if relations
+                .iter()
+                .all(|relation| matches!(relation, Relation::Equal | Relation::Near)) =>
+        {
+            let exact = relations
+                .iter()
+                .take_while(|relation| **relation == Relation::Equal)
+                .count();
+            parts.get(exact).map_or(expr, bare)
+        }
+        other => other,
+    }
+}
+
+/// A number as one writes it down: digits, a fraction, a mixed number, a power of ten.
+pub(crate) fn is_written(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) | Expr::Mixed(..) | Expr::Based(..) | Expr::Words(_) => true,
+        // −(−12) has a sign too many.
+        Expr::Negative(inner) => !is_signed(inner) && is_written(inner),
+        // (300%)° is 3°.
+        Expr::Percent(inner) | Expr::Degrees(inner) => !is_share(inner) && is_written(inner),
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_written(inner),
+        Expr::Quotient(above, below) => is_whole(above) && is_whole(below),
+        Expr::Power(base, power) => is_ten(base) && is_exponent(power),
+        Expr::Product(factors) => match factors.as_slice() {
+            // 10·10² is 10³.
+            [mantissa, Expr::Power(base, power)] => {
+                is_literal(mantissa) && !is_ten(mantissa) && is_ten(base) && is_exponent(power)
+            }
+            _ => false,
+        },
+        Expr::Ratio(parts) => parts.iter().all(is_literal),
+        _ => false,
+    }
+}
+
+/// A whole number but 0 and 1, to the powers of which nobody raises who has finished.
+fn is_exponent(expr: &Expr) -> bool {
+    let none =
+        |expr: &Expr| matches!(expr, Expr::Number(number) if number.is_zero() || number.is_one());
+    is_literal(expr) && !none(expr)
+}
+
+/// Percent or degrees, of which no more percent or degrees are taken.
+pub(crate) fn is_share(expr: &Expr) -> bool {
+    matches!(expr, Expr::Percent(_) | Expr::Degrees(_))
+}
+
+fn is_one(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(one) if one.is_one())
+}
+
+/// 1 or −1, by which nobody multiplies or divides who has finished.
+pub(crate) fn is_unit(expr: &Expr) -> bool {
+    match expr {
+        Expr::Negative(inner) => is_one(inner),
+        other => is_one(other),
+    }
+}
+
+/// A power of a number, or a product of such: 2⁴⁹, 2³·5².
+pub(crate) fn is_power_of_digits(expr: &Expr) -> bool {
+    match expr {
+        Expr::Power(base, exponent) => is_literal(base) && is_literal(exponent),
+        Expr::Negative(inner) => is_power_of_digits(inner),
+        Expr::Quotient(above, below) => is_one(above) && is_power_of_digits(below),
+        Expr::Product(factors) => {
+            let power = |one: &&Expr| matches!(one, Expr::Power(..));
+            factors.iter().any(|one| power(&one))
+                && factors
+                    .iter()
+                    .all(|one| is_literal(one) || power(&one) && is_power_of_digits(one))
+        }
+        _ => false,
+    }
+}
+
+pub(crate) fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) => true,
+        Expr::Negative(inner) => !is_signed(inner) && is_literal(inner),
+        _ => false,
+    }
+}
+
+/// Whether it begins with a sign, or has one above or below its fraction.
+pub(crate) fn is_signed(expr: &Expr) -> bool {
+    match expr {
+        Expr::Negative(_) => true,
+        Expr::Quotient(above, below) => is_signed(above) || is_signed(below),
+        Expr::Product(factors) => factors.iter().any(is_signed),
+        Expr::Money(_, inner) | Expr::Percent(inner) | Expr::Degrees(inner) => is_signed(inner),
+        _ => false,
+    }
+}
+
+/// Whether a factor has a power below 0.
+pub(crate) fn has_inverse(expr: &Expr) -> bool {
+    match expr {
+        Expr::Power(_, exponent) => is_signed(exponent),
+        Expr::Product(factors) => factors.iter().any(has_inverse),
+        _ => false,
+    }
+}
+
+pub(crate) fn is_whole(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(number) => number.is_integer(),
+        Expr::Negative(inner) => !is_signed(inner) && is_whole(inner),
+        _ => false,
+    }
+}
+
+pub(crate) fn is_ten(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(ten) if *ten == BigRational::from_integer(10.into()))
+}
+
+/// 12/4, 12:4 and 30·10⁻¹, which are 3.
+pub(crate) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
+    let comes_out = || rational(expr, meter).is_some_and(|value| value.is_integer());
+    match expr {
+        Expr::Negative(inner) => is_whole_quotient(bare(inner), meter),
+        Expr::Quotient(..) => comes_out(),
+        Expr::Product(factors) => match factors.as_slice() {
+            [mantissa, Expr::Power(base, power)] => {
+                is_literal(mantissa) && is_ten(base) && is_signed(power) && comes_out()
+            }
+            _ => false,
+        },
+        Expr::Ratio(parts) => match parts.as_slice() {
+            [a, b] => is_whole_quotient(
+                &Expr::Quotient(Box::new(a.clone()), Box::new(b.clone())),
+                meter,
+            ),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// 2:1, which is as far as a ratio goes.
+pub(crate) fn is_ratio_to_one(expr: &Expr) -> bool {
+    matches!(expr, Expr::Ratio(parts)
+        if matches!(parts.as_slice(), [_, Expr::Number(one)] if one.is_one()))
+}
+
+/// Whether there is a sum in it that numbers before it, or a number below it, multiply.
+pub(crate) fn holds_sum(expr: &Expr) -> bool {
+    match expr {
+        Expr::Sum(_) => true,
+        Expr::Negative(inner) => holds_sum(inner),
+        Expr::Quotient(above, _) => holds_sum(above),
+        Expr::Product(factors) => factors.iter().any(holds_sum),
+        _ => false,
+    }
+}
+
+/// A number as it is written, or a constant.
+pub(crate) fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) | Expr::Mixed(..) | Expr::Constant(_) => true,
+        Expr::Negative(inner) => is_constant(inner),
+        Expr::Quotient(above, below) => is_constant(above) && is_constant(below),
+        _ => false,
+    }
+}

@@ -1,0 +1,135 @@
+//! Files of pairs of answers with the verdict of a careful reader, such as `tests/math_pairs.tsv`; and how fast they are compared.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use crate::{Comparison, Policy, compare};
+
+/// What a careful reader says of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// `=`: the same answer.
+    Same,
+    /// `~`: the same value, but left undone.
+    Unfinished,
+    /// `!`: a different answer.
+    Different,
+}
+
+/// A line of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair<'a> {
+    /// The verdict.
+    pub reading: Reading,
+    /// The right answer.
+    pub right: &'a str,
+    /// The one that is compared with it.
+    pub given: &'a str,
+}
+
+impl Pair<'_> {
+    /// Whether `policy` is to accept it; the strict one compares texts, of which nothing is said here.
+    #[must_use]
+    pub fn is_same(&self, policy: Policy) -> bool {
+        match self.reading {
+            Reading::Same => true,
+            Reading::Unfinished => policy == Policy::Lenient,
+            Reading::Different => false,
+        }
+    }
+}
+
+/// A line that is no pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "line {0} is no pair: it takes =, ~ or !, the right answer and the given one, separated by tabs"
+)]
+pub struct NoPair(usize);
+
+/// The pairs of a file. Empty lines, and those that begin with `#`, are none.
+///
+/// # Errors
+/// With the number of the first line that is no pair.
+pub fn read(text: &str) -> Result<Vec<Pair<'_>>, NoPair> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(number, line)| pair(line).ok_or(NoPair(number + 1)))
+        .collect()
+}
+
+fn pair(line: &str) -> Option<Pair<'_>> {
+    let mut fields = line.split('\t');
+    let reading = match fields.next()? {
+        "=" => Reading::Same,
+        "~" => Reading::Unfinished,
+        "!" => Reading::Different,
+        _ => return None,
+    };
+    let pair = Pair {
+        reading,
+        right: fields.next()?,
+        given: fields.next()?,
+    };
+    fields.next().is_none().then_some(pair)
+}
+
+/// What comparing takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speed {
+    /// Pairs compared in a second, by one thread.
+    pub pairs_per_second: f64,
+    /// The longest comparison.
+    pub slowest: Duration,
+}
+
+/// Compares all pairs in turn, by the lenient policy and on this thread, until so much time has passed.
+#[must_use]
+pub fn measure(pairs: &[Pair<'_>], least: Duration) -> Speed {
+    let (mut compared, mut slowest) = (0_u64, Duration::ZERO);
+    let started = Instant::now();
+    while started.elapsed() < least {
+        for pair in pairs {
+            let one = Instant::now();
+            black_box(is_accepted(pair));
+            slowest = slowest.max(one.elapsed());
+            compared += 1;
+        }
+    }
+    Speed {
+        pairs_per_second: compared as f64 / started.elapsed().as_secs_f64(),
+        slowest,
+    }
+}
+
+/// The pairs that the lenient policy judges otherwise than a careful reader.
+#[must_use]
+pub fn wrong<'a>(pairs: &[Pair<'a>]) -> Vec<Pair<'a>> {
+    pairs
+        .iter()
+        .filter(|pair| is_accepted(pair) != pair.is_same(Policy::Lenient))
+        .copied()
+        .collect()
+}
+
+fn is_accepted(pair: &Pair<'_>) -> bool {
+    let found = compare(
+        black_box(pair.right),
+        black_box(pair.given),
+        Policy::Lenient,
+    );
+    matches!(found, Comparison::Same(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_no_pair_is_named_by_its_number() {
+        assert_eq!(read("# pairs\n\n=\t1\t1.0\n").map(|all| all.len()), Ok(1));
+        for line in ["?\t1\t1", "=\t1", "=\t1\t1\t1", "= 1 1"] {
+            assert_eq!(read(&format!("=\t1\t1\n{line}")), Err(NoPair(2)), "{line}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Text behind a value that goes on to other values: `4\text{ or 5}`.
+
+use super::count;
+
+/// A part of such a text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Fragment<'a> {
+    /// "and" or "or".
+    Separator(&'a str),
+    Comma,
+    /// What is mathematics without `\text`.
+    Formula(&'a str),
+    Words(&'a str),
+}
+
+/// The parts of a text with "and", "or" or a comma between, or before the rest; `None` where it has none of them, or nothing else.
+pub(super) fn fragments(text: &str) -> Option<Vec<Fragment<'_>>> {
+    if text.contains(['\\', '{', '}', '$']) {
+        return None;
+    }
+    let (mut fragments, mut from, mut at) = (Vec::new(), 0, 0);
+    let (mut separated, mut held) = (false, false);
+    while at < text.len() {
+        let rest = &text[at..];
+        let word = count(rest, char::is_alphanumeric);
+        let separator = match &rest[..word] {
+            "" if rest.starts_with([',', ';']) => Some((Fragment::Comma, 1)),
+            one if one.eq_ignore_ascii_case("and") || one.eq_ignore_ascii_case("or") => {
+                Some((Fragment::Separator(one), word))
+            }
+            _ => None,
+        };
+        match separator {
+            Some((separator, length)) => {
+                held |= part(&mut fragments, &text[from..at]);
+                fragments.push(separator);
+                separated = true;
+                at += length;
+                from = at;
+            }
+            None => at += word.max(rest.chars().next().map_or(1, char::len_utf8)),
+        }
+    }
+    held |= part(&mut fragments, &text[from..]);
+    (separated && held).then_some(fragments)
+}
+
+/// Adds what stands between two separators: mathematics, words, or a number with words. Whether there is anything.
+fn part<'a>(fragments: &mut Vec<Fragment<'a>>, text: &'a str) -> bool {
+    let text = text.trim();
+    if text.is_empty() {
+        return false;
+    }
+    let of_letters = text
+        .split(|c: char| !c.is_alphabetic())
+        .all(|run| run.chars().count() < 2);
+    let number = count(text, |c| c.is_ascii_digit() || matches!(c, '.' | '/' | '-'));
+    let (before, behind) = text.split_at(number);
+    if of_letters {
+        fragments.push(Fragment::Formula(text));
+    } else if number > 0 && behind.starts_with(char::is_whitespace) {
+        fragments.push(Fragment::Formula(before));
+        fragments.push(Fragment::Words(behind.trim()));
+    } else {
+        fragments.push(Fragment::Words(text));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fragment::{Comma, Formula, Separator, Words};
+    use super::*;
+
+    #[test]
+    fn text_between_values_is_separated_at_whole_words() {
+        assert_eq!(fragments("or 5"), Some(vec![Separator("or"), Formula("5")]));
+        assert_eq!(
+            fragments("or five"),
+            Some(vec![Separator("or"), Words("five")])
+        );
+        assert_eq!(
+            fragments(", 5, and 6"),
+            Some(vec![
+                Comma,
+                Formula("5"),
+                Comma,
+                Separator("and"),
+                Formula("6")
+            ])
+        );
+        assert_eq!(
+            fragments("cm or 5 mm"),
+            Some(vec![
+                Words("cm"),
+                Separator("or"),
+                Formula("5"),
+                Words("mm")
+            ])
+        );
+        for whole in ["and", ", or", "oranges", "sand", "to 6", ""] {
+            assert_eq!(fragments(whole), None, "{whole}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Answers that are all text.
+
+use super::TEXT;
+
+/// What a command of text holds, where it holds all of an answer: `\text{12 ways}`.
+pub(crate) fn whole_text(text: &str) -> Option<&str> {
+    let (inside, behind) = leading_text(text)?;
+    behind.is_empty().then_some(inside)
+}
+
+/// What a command of text holds with which an answer begins, and what stands behind it.
+pub(crate) fn leading_text(text: &str) -> Option<(&str, &str)> {
+    let behind = text.trim().strip_prefix('\\')?;
+    let name = TEXT
+        .into_iter()
+        .chain(["mathbf"])
+        .filter(|name| behind.starts_with(name))
+        .find(|name| behind[name.len()..].trim_start().starts_with('{'))?;
+    let inside = behind[name.len()..].trim_start().strip_prefix('{')?;
+    let (inside, rest) = inside.split_once('}')?;
+    (!inside.contains('{')).then_some((inside.trim(), rest))
+}
+
+/// Text that begins with a number, as the number and the text behind it.
+pub(crate) fn counted_text(text: &str) -> Option<String> {
+    let (number, words) = whole_text(text)?.split_once(char::is_whitespace)?;
+    let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '/' | '-');
+    let letters = |c: char| c.is_alphabetic() || matches!(c, ' ' | '.' | '-');
+    let splits = number.contains(|c: char| c.is_ascii_digit())
+        && number.chars().all(digits)
+        && words.chars().all(letters);
+    splits.then(|| format!(r"{number}\text{{ {words}}}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_the_whole_of_an_answer_between_its_braces_alone() {
+        assert_eq!(whole_text(r"\textbf{12 ways}"), Some("12 ways"));
+        assert_eq!(whole_text(r"\text{A} or \text{B}"), None);
+        assert_eq!(whole_text(r"\textcolor{12}"), None);
+        assert_eq!(
+            counted_text(r"\text{12 ways.}").as_deref(),
+            Some(r"12\text{ ways.}")
+        );
+        for text in [
+            r"\text{12}",
+            r"\text{12 or 13}",
+            r"\text{4:30 pm}",
+            "12 ways",
+        ] {
+            assert_eq!(counted_text(text), None, "{text}");
+        }
+    }
+}

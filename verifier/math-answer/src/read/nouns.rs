@@ -1,0 +1,158 @@
+//! What may be counted: the nouns of a committed list, and those that a task itself uses.
+//!
+//! No list can hold all words that change a value, so that none decides: a number with a word that is not known to be a noun equals no other number.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use crate::read::unit::{Measure, measure};
+
+/// Short words that say nothing of a value.
+pub(crate) const SMALL: [&str; 14] = [
+    "a", "an", "the", "of", "in", "on", "at", "by", "for", "per", "th", "st", "nd", "rd",
+];
+
+/// Ordinary nouns, in the singular unless they have none, and what describes them.
+static LISTED: LazyLock<HashSet<&'static str>> =
+    LazyLock::new(|| include_str!("nouns.txt").lines().collect());
+
+/// Ends of numerals, which a task may use, too.
+const NUMERALS: [&str; 4] = ["illion", "illions", "illionth", "ths"];
+
+/// Ends of words that are no nouns, and change a value where they end a phrase: 5 tweaked, but not 5 tweaked parts.
+const NO_NOUNS: [&str; 5] = ["fold", "ly", "ed", "ing", "wise"];
+
+/// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
+pub(crate) fn bare(word: &str) -> String {
+    let word = word.to_lowercase();
+    let word = word.strip_suffix("(s)").unwrap_or(&word);
+    word.trim_matches(['(', ')', '.', '"', '\'', '’', ':'])
+        .replace(['\'', '’'], "")
+}
+
+/// A word, and what may be its singular.
+fn forms(word: &str) -> impl Iterator<Item = String> {
+    let changed = word.strip_suffix("ies").map(|stem| format!("{stem}y"));
+    let plain = ["es", "s"].map(|end| word.strip_suffix(end).map(str::to_owned));
+    let [longer, shorter] = plain;
+    [Some(word.to_owned()), changed, longer, shorter]
+        .into_iter()
+        .flatten()
+}
+
+/// The words of a phrase that no list holds, in lower case.
+pub(crate) fn unlisted(phrase: &str) -> Vec<String> {
+    // (B) is the choice that a value is.
+    let choice = |word: &&str| matches!(word.as_bytes(), [b'(', b'A'..=b'E', b')']);
+    let words = phrase
+        .split_whitespace()
+        .filter(|word| !choice(word))
+        .map(bare);
+    let parts = words.flat_map(|word| word.split('-').map(str::to_owned).collect::<Vec<_>>());
+    parts
+        .filter(|part| !SMALL.contains(&part.as_str()) && !is_listed(part))
+        .collect()
+}
+
+/// Whether a phrase may end with a word.
+pub(crate) fn may_end(word: &str) -> bool {
+    is_listed(word) || !NO_NOUNS.iter().any(|end| word.ends_with(end))
+}
+
+fn is_listed(word: &str) -> bool {
+    forms(word).any(|form| LISTED.contains(form.as_str()))
+        || matches!(measure(word), Measure::Unit(..) | Measure::Generic(_))
+}
+
+/// Whether all of `words` are nouns that one of the `texts` uses.
+pub(crate) fn are_used(words: &[String], texts: [&str; 2]) -> bool {
+    if words.is_empty() {
+        return true;
+    }
+    let used: HashSet<String> = texts.into_iter().flat_map(used).collect();
+    words.iter().all(|word| {
+        !NUMERALS.iter().any(|end| word.ends_with(end))
+            && forms(word).any(|form| used.contains(&form))
+    })
+}
+
+/// The words of a text in all their forms, without its commands.
+fn used(text: &str) -> impl Iterator<Item = String> {
+    let breaks = |c: char| !(c.is_alphabetic() || c == '\\');
+    text.split(breaks)
+        // What stands before a backslash is a word, what stands behind it a command's name.
+        .filter_map(|run| run.split('\\').next())
+        .filter(|word| !word.is_empty())
+        .flat_map(|word| forms(&word.to_lowercase()).collect::<Vec<_>>())
+}
+
+/// Whether two phrases may count the same: what one counts, the other names.
+pub(crate) fn count_alike(one: &str, other: &str) -> bool {
+    let words = |phrase: &str| -> Vec<String> { phrase.split_whitespace().map(bare).collect() };
+    let (one, other) = (words(one), words(other));
+    let names = |head: &String, all: &[String]| {
+        all.iter()
+            .any(|word| forms(word).any(|form| forms(head).any(|own| own == form)))
+    };
+    match (head(&one), head(&other)) {
+        (Some(a), Some(b)) => names(a, &other) || names(b, &one),
+        _ => true,
+    }
+}
+
+/// The noun of a phrase: pairs, of "distinct pairs of socks".
+fn head(words: &[String]) -> Option<&String> {
+    let is_small = |word: &&String| SMALL.contains(&word.as_str());
+    let behind = words.iter().skip_while(is_small);
+    behind.take_while(|word| !is_small(word)).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted_and_has_singulars() {
+        let lines: Vec<&str> = include_str!("nouns.txt").lines().collect();
+        assert!(lines.is_sorted_by(|a, b| a < b));
+        for (word, listed) in [
+            ("ways", true),
+            ("boxes", true),
+            ("parties", true),
+            ("people", true),
+            ("hours", true),
+            ("units", true),
+            ("quadrillion", false),
+            ("billionths", false),
+            ("sine", false),
+            ("milli", false),
+            ("subtracted", false),
+        ] {
+            assert_eq!(is_listed(word), listed, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_the_task_counts_may_be_counted() {
+        let used =
+            |word: &str| are_used(&[word.to_owned()], [r"16\text{ daps}", "How many blorgs?"]);
+        assert!(used("daps") && used("dap") && used("blorg") && used("blorgs"));
+        assert!(!used("text") && !used("dip") && !used("frac"));
+        let told = |word: &str| are_used(&[word.to_owned()], ["5", "Nearly 5 trillionths"]);
+        assert!(told("nearly") && !told("trillionths"));
+        assert!(!may_end("tweaked") && may_end("colored") && may_end("daps"));
+    }
+
+    #[test]
+    fn phrases_count_alike_where_one_names_what_the_other_counts() {
+        for (one, other, alike) in [
+            ("right triangles", "triangles", true),
+            ("ways.", "different way", true),
+            ("children tickets", "tickets for children", true),
+            ("daps", "baps", false),
+            ("right triangles", "right angles", false),
+        ] {
+            assert_eq!(count_alike(one, other), alike, "{one} and {other}");
+        }
+    }
+}

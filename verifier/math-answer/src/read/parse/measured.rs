@@ -1,0 +1,277 @@
+//! What stands behind a value: units, words for what is counted, the half of the day, a base.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+
+use super::{Parser, is_separator, is_whole, number::based};
+use crate::read::lex::Kind;
+use crate::read::phrase;
+use crate::read::unit::{self, Measure, measure};
+use crate::read::words as spelled;
+use crate::syntax::Expr;
+
+impl Parser<'_> {
+    /// A term with the unit or the words behind it; `None` where they may say more than what is counted.
+    pub(super) fn measured(&mut self, term: Expr) -> Option<Expr> {
+        let mut words = self.words_behind();
+        // 52\text{ base }8
+        if words.ends_with("base")
+            && let Some(Kind::Digits(digits)) = self.peek()
+        {
+            self.at += 1;
+            push_word(&mut words, digits);
+        }
+        if words.is_empty() {
+            return Some(term);
+        }
+        if let Expr::Degrees(inner) = &term
+            && let Some(scale) = temperature(&words)
+        {
+            return Some(Expr::Quantity(inner.clone(), scale.into()));
+        }
+        if let Expr::Number(number) = &term
+            && number.is_integer()
+        {
+            if let Some(base) = base(&words) {
+                return based(&number.to_string(), &base);
+            }
+            let day = format!("{number} {words}");
+            if spelled::is_spelled(&day) {
+                return Some(Expr::Words(day));
+            }
+        }
+        let behind = phrase::behind(&words)?;
+        self.unlisted.extend(behind.unlisted);
+        Some(
+            behind
+                .layers
+                .into_iter()
+                .fold(term, |inner, layer| Expr::Quantity(Box::new(inner), layer)),
+        )
+    }
+
+    fn words_behind(&mut self) -> String {
+        let mut words = String::new();
+        loop {
+            let start = self.at;
+            let before = words.len();
+            match self.peek() {
+                Some(Kind::Text(text)) if !is_separator(text) => {
+                    self.at += 1;
+                    push_word(&mut words, text);
+                }
+                Some(Kind::Letter(_)) if words.is_empty() && self.noon().is_some() => {
+                    let (length, noon) = self.noon().unwrap_or_default();
+                    self.at += length;
+                    push_word(&mut words, noon);
+                }
+                Some(Kind::Letter(_)) if self.unit().is_some() => {
+                    let (unit, length) = self.unit().unwrap_or_default();
+                    self.at += length;
+                    push_word(&mut words, &unit);
+                }
+                Some(Kind::Char('/')) if !words.is_empty() => {
+                    self.at += 1;
+                    let follows = matches!(self.peek(), Some(Kind::Text(_)))
+                        || unit::is_written_bare(&self.word())
+                        || matches!(self.word().as_str(), "s" | "h" | "m");
+                    if !follows {
+                        self.at = start;
+                        break;
+                    }
+                    push_word(&mut words, "per");
+                    if let Some(Kind::Letter(letter)) = self.peek()
+                        && self.word().len() == 1
+                    {
+                        self.at += 1;
+                        push_word(&mut words, &letter.to_string());
+                    }
+                }
+                _ => break,
+            }
+            // cm^2, \text{units}^{2}
+            if self.eat(Kind::Char('^')) {
+                match self.argument() {
+                    Some(Expr::Number(power)) if power.is_integer() => {
+                        words.push_str(&format!("^{power}"));
+                    }
+                    _ => {
+                        self.at = start;
+                        words.truncate(before);
+                        break;
+                    }
+                }
+            }
+        }
+        words
+    }
+
+    /// `p.m.` and its like: how many tokens it has, and what it says.
+    pub(super) fn noon(&self) -> Option<(usize, &'static str)> {
+        let Some(Kind::Letter(first)) = self.peek() else {
+            return None;
+        };
+        let noon = match first.to_ascii_lowercase() {
+            'a' => "am",
+            'p' => "pm",
+            _ => return None,
+        };
+        let dot = |ahead: usize| {
+            usize::from(self.peek_at(ahead).map(|t| t.kind) == Some(Kind::Char('.')))
+        };
+        let mut length = 1 + dot(1);
+        let Some(Kind::Letter('m' | 'M')) = self.peek_at(length).map(|t| t.kind) else {
+            return None;
+        };
+        length += 1;
+        length += dot(length);
+        let ends = !matches!(
+            self.peek_at(length).map(|t| t.kind),
+            Some(Kind::Letter(_) | Kind::Char('^'))
+        );
+        // 5am may be a product of letters; 5 a.m. and 5 AM are not.
+        let plain = length == 2 && first.is_ascii_lowercase();
+        (ends && !plain).then_some((length, noon))
+    }
+
+    /// `^{\text{th}}` behind a whole number, as the words that it is.
+    pub(super) fn ordinal(&mut self, expr: &Expr) -> Option<&'static str> {
+        let Expr::Number(number) = expr else {
+            return None;
+        };
+        let braced = usize::from(self.peek() == Some(Kind::Open));
+        let (suffix, length) = match (self.peek_at(braced)?.kind, self.peek_at(braced + 1)) {
+            (Kind::Text(text), _) => (text.to_owned(), 1),
+            (Kind::Letter(one), Some(token)) if braced == 1 => match token.kind {
+                Kind::Letter(other) => (format!("{one}{other}"), 2),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let closed = braced == 0
+            || self.peek_at(braced + length).map(|token| token.kind) == Some(Kind::Close);
+        let right = ordinal_suffix(number)?;
+        if !closed || suffix != right {
+            return None;
+        }
+        self.at += length + 2 * braced;
+        Some(right)
+    }
+
+    /// `1\text{ hour }30\text{ minutes}`: a quantity and the smaller one behind it, in the smaller one's unit.
+    pub(super) fn compound(&mut self, first: Expr) -> Option<Expr> {
+        let Expr::Quantity(larger, words) = &first else {
+            return Some(first);
+        };
+        let (Expr::Number(larger), Measure::Unit(size, dimension)) = (&**larger, measure(words))
+        else {
+            return Some(first);
+        };
+        if !matches!(self.peek(), Some(Kind::Digits(_))) {
+            return Some(first);
+        }
+        let number = self.number()?;
+        let Expr::Quantity(smaller, unit) = self.measured(number)? else {
+            return None;
+        };
+        let (Expr::Number(smaller), Measure::Unit(other_size, other)) = (*smaller, measure(&unit))
+        else {
+            return None;
+        };
+        let ratio = size / other_size;
+        let less = dimension == other && larger.is_integer() && smaller < ratio;
+        less.then(|| Expr::Quantity(Box::new(Expr::Number(larger * ratio + smaller)), unit))
+    }
+}
+
+/// "st", "nd", "rd" or "th".
+fn ordinal_suffix(number: &BigRational) -> Option<&'static str> {
+    if !number.is_integer() {
+        return None;
+    }
+    let of = |modulus: i32| u8::try_from(number.to_integer() % BigInt::from(modulus)).ok();
+    Some(match (of(10)?, of(100)?) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    })
+}
+
+fn temperature(words: &str) -> Option<&'static str> {
+    match words.to_ascii_lowercase().as_str() {
+        "f" | "fahrenheit" => Some("degrees fahrenheit"),
+        "c" | "celsius" => Some("degrees celsius"),
+        _ => None,
+    }
+}
+
+/// "(base 8)", "in base eight".
+fn base(words: &str) -> Option<Expr> {
+    let words = words.trim_matches(['(', ')']).to_ascii_lowercase();
+    let words = words.strip_prefix("in ").unwrap_or(&words);
+    let base = words.strip_prefix("base")?.trim();
+    match base.parse::<u32>() {
+        Ok(base) => Some(Expr::Number(BigRational::from_integer(base.into()))),
+        Err(_) => Some(Expr::Words(base.to_owned())),
+    }
+}
+
+fn push_word(words: &mut String, word: &str) {
+    if !words.is_empty() {
+        words.push(' ');
+    }
+    words.push_str(&word.trim().replace('~', " "));
+}
+
+/// A value before the sign of degrees or of hundredths that stands behind its fraction: 22½°.
+pub(super) fn mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
+    match (whole, fraction) {
+        (Expr::Money(sign, whole), _) => {
+            let amount = mixed(whole, fraction)?;
+            matches!(amount, Expr::Mixed(..)).then(|| Expr::Money(*sign, Box::new(amount)))
+        }
+        (_, Expr::Degrees(fraction)) => {
+            mixed(whole, fraction).map(|amount| Expr::Degrees(Box::new(amount)))
+        }
+        (_, Expr::Percent(fraction)) => {
+            mixed(whole, fraction).map(|amount| Expr::Percent(Box::new(amount)))
+        }
+        _ => plain_mixed(whole, fraction),
+    }
+}
+
+/// `above/below`, where the sign of degrees or of hundredths behind it is that of the whole.
+pub(super) fn fraction(above: Expr, below: Expr) -> Expr {
+    match below {
+        Expr::Degrees(below) => Expr::Degrees(Box::new(fraction(above, *below))),
+        Expr::Percent(below) => Expr::Percent(Box::new(fraction(above, *below))),
+        below => Expr::Quotient(Box::new(above), Box::new(below)),
+    }
+}
+
+/// A whole number before a proper fraction of whole numbers is a mixed number.
+fn plain_mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
+    let (Expr::Number(whole), Expr::Quotient(above, below)) = (whole, fraction) else {
+        return None;
+    };
+    let (Expr::Number(above), Expr::Number(below)) = (&**above, &**below) else {
+        return None;
+    };
+    let proper = whole.is_integer() && above.is_integer() && below.is_integer() && above < below;
+    proper.then(|| {
+        Expr::Mixed(
+            whole.to_integer().magnitude().clone(),
+            Box::new(fraction.clone()),
+        )
+    })
+}
+
+/// Whether it is a whole number, or an amount of money that is one.
+pub(super) fn is_whole_amount(expr: &Expr) -> bool {
+    match expr {
+        Expr::Money(_, amount) => is_whole(amount),
+        other => is_whole(other),
+    }
+}

@@ -1,0 +1,222 @@
+//! Numbers as they are written: decimals, separators, repeating digits, digits of a base.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::One as _;
+
+use super::{Commas, Parser};
+use crate::arithmetic::exact::reduced;
+use crate::read::lex::Kind;
+use crate::read::words;
+use crate::syntax::Expr;
+
+/// Numbers with more digits are not parsed.
+const MAX_DIGITS: usize = 1024;
+
+impl Parser<'_> {
+    pub(super) fn number(&mut self) -> Option<Expr> {
+        let mut whole = String::new();
+        if let Some(Kind::Digits(digits)) = self.peek() {
+            self.at += 1;
+            whole.push_str(digits);
+            // Digits of a base above ten: 152A_{11}.
+            if let Some(based) = self.letter_digits(digits) {
+                return Some(based);
+            }
+            let short = digits.len() <= 3 && !digits.starts_with('0');
+            while short && self.thousands(&mut whole) {}
+        }
+        let mut decimals = String::new();
+        let mut repeating = String::new();
+        let point = self.peek() == Some(Kind::Char('.'));
+        let digits_follow = matches!(self.peek_at(1), Some(token) if !token.spaced && matches!(token.kind, Kind::Digits(_)));
+        let bar_follows = matches!(self.peek_at(1), Some(token) if matches!(token.kind, Kind::Command("overline" | "bar" | "dot")));
+        if point && (digits_follow || bar_follows) {
+            self.at += 1;
+            if let Some(Kind::Digits(digits)) = self.peek() {
+                self.at += 1;
+                decimals.push_str(digits);
+            }
+            if let Some(Kind::Command(bar @ ("overline" | "bar" | "dot"))) = self.peek() {
+                self.at += 1;
+                repeating = self.digits_argument()?;
+                // Two dots are the ends of a period.
+                if bar == "dot"
+                    && (repeating.len() > 1
+                        || matches!(self.peek(), Some(Kind::Digits(_) | Kind::Command("dot"))))
+                {
+                    return None;
+                }
+            }
+        } else if point {
+            if whole.is_empty() {
+                return None;
+            }
+            self.at += 1;
+        }
+        let number = literal(&whole, &decimals, &repeating).map(Expr::Number)?;
+        Some(match self.exponent() {
+            Some(power) => Expr::Product(vec![number, power]),
+            None => number,
+        })
+    }
+
+    /// `e8` right behind digits is a power of ten.
+    fn exponent(&mut self) -> Option<Expr> {
+        let (letter, digits) = (self.peek_at(0)?, self.peek_at(1)?);
+        let Kind::Digits(power) = digits.kind else {
+            return None;
+        };
+        let joined = letter.kind == Kind::Letter('e') && !letter.spaced && !digits.spaced;
+        let ends = !matches!(
+            self.peek_at(2).map(|token| token.kind),
+            Some(Kind::Letter(_) | Kind::Char('.' | '^' | '_') | Kind::Open)
+        );
+        if !joined || !ends {
+            return None;
+        }
+        let power = literal(power, "", "")?;
+        self.at += 2;
+        let ten = Expr::Number(BigRational::from_integer(BigInt::from(10)));
+        Some(Expr::Power(Box::new(ten), Box::new(Expr::Number(power))))
+    }
+
+    /// Another three digits of a number, behind a comma or a space.
+    fn thousands(&mut self, whole: &mut String) -> bool {
+        let (kind, ahead) = match (
+            self.peek(),
+            self.peek_at(1).map(|t| t.kind),
+            self.peek_at(2).map(|t| t.kind),
+        ) {
+            (Some(Kind::Char(',')), _, _) => (Kind::Char(','), 1),
+            (Some(Kind::Open), Some(Kind::Char(',')), Some(Kind::Close)) => (Kind::Open, 3),
+            (Some(Kind::Digits(_)), _, _) if self.spaced() => (Kind::Digits(""), 0),
+            _ => return false,
+        };
+        let Some(token) = self.peek_at(ahead) else {
+            return false;
+        };
+        let Kind::Digits(digits) = token.kind else {
+            return false;
+        };
+        if digits.len() != 3 {
+            return false;
+        }
+        if kind == Kind::Char(',') && (token.spaced || self.commas == Commas::Lists) {
+            return false;
+        }
+        if ahead == 0 && matches!(self.peek_at(1).map(|t| t.kind), Some(Kind::Char('/'))) {
+            return false;
+        }
+        self.at += ahead + 1;
+        whole.push_str(digits);
+        true
+    }
+
+    /// `152A_{11}`: digits, letters without space, and a subscript.
+    pub(super) fn letter_digits(&mut self, digits: &str) -> Option<Expr> {
+        let mut text = digits.to_owned();
+        let mut ahead = 0;
+        while let Some(token) = self.peek_at(ahead) {
+            match token.kind {
+                Kind::Letter(letter) if !token.spaced && letter.is_ascii_uppercase() => {
+                    text.push(letter);
+                }
+                Kind::Digits(more) if !token.spaced => text.push_str(more),
+                _ => break,
+            }
+            ahead += 1;
+        }
+        let digit = text.contains(|c: char| c.is_ascii_digit());
+        if ahead == 0 || !digit || self.peek_at(ahead).map(|t| t.kind) != Some(Kind::Char('_')) {
+            return None;
+        }
+        let start = self.at;
+        self.at += ahead + 1;
+        let made = self.argument().and_then(|base| based(&text, &base));
+        if made.is_none() {
+            self.at = start;
+        }
+        made
+    }
+
+    fn digits_argument(&mut self) -> Option<String> {
+        let braced = self.eat(Kind::Open);
+        let Some(Kind::Digits(digits)) = self.peek() else {
+            return None;
+        };
+        self.at += 1;
+        (!braced || self.eat(Kind::Close)).then(|| digits.to_owned())
+    }
+
+    /// The number that ends before the subscript at `end`, as it was written.
+    pub(super) fn literal_before(&self, end: usize) -> Option<String> {
+        let mut start = end - 1;
+        while start > 0
+            && matches!(
+                self.tokens[start - 1].kind,
+                Kind::Digits(_) | Kind::Char('.')
+            )
+        {
+            start -= 1;
+        }
+        let mut text = String::new();
+        for token in &self.tokens[start..end - 1] {
+            match token.kind {
+                Kind::Digits(digits) => text.push_str(digits),
+                Kind::Char(c) => text.push(c),
+                _ => return None,
+            }
+        }
+        Some(text)
+    }
+}
+
+/// A number from its digits.
+pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<BigRational> {
+    if whole.len() + decimals.len() + repeating.len() > MAX_DIGITS {
+        return None;
+    }
+    let integer = |digits: &str| -> Option<BigInt> {
+        if digits.is_empty() {
+            return Some(BigInt::default());
+        }
+        digits.parse().ok()
+    };
+    let ten = |power: usize| BigInt::from(10).pow(u32::try_from(power).unwrap_or(u32::MAX));
+    let (finite, below) = (integer(&format!("{whole}{decimals}"))?, ten(decimals.len()));
+    if repeating.is_empty() {
+        return Some(reduced(finite, below));
+    }
+    // A period of n digits is so many (10ⁿ − 1)-ths of the last decimal's place.
+    let parts = ten(repeating.len()) - BigInt::one();
+    Some(reduced(
+        finite * &parts + integer(repeating)?,
+        below * parts,
+    ))
+}
+
+pub(super) fn based(digits: &str, base: &Expr) -> Option<Expr> {
+    let spelled = match base {
+        Expr::Words(_) => words::said(base).as_ref().and_then(words::number),
+        _ => None,
+    };
+    let Expr::Number(base) = spelled.as_ref().unwrap_or(base) else {
+        return None;
+    };
+    let base: u32 = base
+        .is_integer()
+        .then(|| base.to_integer())?
+        .try_into()
+        .ok()?;
+    let valid = (2..=36).contains(&base)
+        && digits.len() <= MAX_DIGITS
+        && digits.chars().all(|c| c == '.' || c.is_digit(base));
+    let trimmed = digits.trim_start_matches('0');
+    let digits = if trimmed.is_empty() || trimmed.starts_with('.') {
+        format!("0{trimmed}")
+    } else {
+        trimmed.to_owned()
+    };
+    valid.then_some(Expr::Based(digits, base))
+}

@@ -1,0 +1,442 @@
+//! The text behind a value: which of it may be left unread, since it only names what is counted.
+//!
+//! What cannot be a unit, a scale or a plain noun phrase is not read at all, and the answer is compared as text. Whether a noun is known, `nouns.rs` says.
+
+use crate::read::nouns::{self, SMALL, bare};
+use crate::read::unit::{Measure, measure};
+use crate::read::words;
+use crate::syntax::Function;
+
+/// Longer phrases name nothing that is counted.
+const MAX_WORDS: usize = 12;
+
+/// Hundred thousand million: no number has more scales.
+const MAX_SCALES: usize = 3;
+
+/// Words that change a value, hedge it, or say more than what is counted.
+const TELLING: [&str; 214] = [
+    "or",
+    "and",
+    "nor",
+    "to",
+    "through",
+    "until",
+    "till",
+    "between",
+    "but",
+    "also",
+    "both",
+    "either",
+    "neither",
+    "less",
+    "more",
+    "fewer",
+    "greater",
+    "smaller",
+    "larger",
+    "least",
+    "most",
+    "than",
+    "not",
+    "no",
+    "none",
+    "never",
+    "half",
+    "halves",
+    "quarter",
+    "quarters",
+    "about",
+    "around",
+    "nearly",
+    "almost",
+    "roughly",
+    "squared",
+    "cubed",
+    "factorial",
+    "dozen",
+    "dozens",
+    "score",
+    "gross",
+    "times",
+    "plus",
+    "minus",
+    "over",
+    "under",
+    "below",
+    "above",
+    "divided",
+    "multiplied",
+    "percent",
+    "percentage",
+    "percentile",
+    "mod",
+    "modulo",
+    "base",
+    "remainder",
+    "double",
+    "twice",
+    "triple",
+    "thrice",
+    "opposite",
+    "reciprocal",
+    "inverse",
+    "maybe",
+    "perhaps",
+    "possibly",
+    "probably",
+    "versus",
+    "instead",
+    "rather",
+    "actually",
+    "if",
+    "unless",
+    "when",
+    "where",
+    "without",
+    "except",
+    "excluding",
+    "including",
+    "exclusive",
+    "is",
+    "are",
+    "was",
+    "equals",
+    "loss",
+    "lost",
+    "decrease",
+    "decreased",
+    "decline",
+    "deficit",
+    "debt",
+    "owed",
+    "down",
+    "south",
+    "west",
+    "southwest",
+    "ago",
+    "before",
+    "off",
+    "discount",
+    "short",
+    "wrong",
+    "incorrect",
+    "false",
+    "undefined",
+    "impossible",
+    "unknown",
+    "doubled",
+    "tripled",
+    "halved",
+    "quadrupled",
+    "negated",
+    "inverted",
+    "conjugate",
+    "complement",
+    "transpose",
+    "lakh",
+    "crore",
+    "grand",
+    "permille",
+    "mille",
+    "basis",
+    "oder",
+    "und",
+    "bis",
+    "infinity",
+    "power",
+    "exponent",
+    "choose",
+    "repeating",
+    "recurring",
+    "repeated",
+    "as",
+    "reduction",
+    "reduced",
+    "reduce",
+    "drop",
+    "drops",
+    "dropped",
+    "fall",
+    "falls",
+    "fell",
+    "fallen",
+    "falling",
+    "cut",
+    "cuts",
+    "lower",
+    "lowered",
+    "lowering",
+    "shrink",
+    "shrinks",
+    "shrank",
+    "shrunk",
+    "shrinkage",
+    "diminished",
+    "dip",
+    "decay",
+    "decreasing",
+    "declined",
+    "declining",
+    "cheaper",
+    "slower",
+    "backward",
+    "backwards",
+    "losing",
+    "loses",
+    "reductions",
+    "subtracted",
+    "quadrillion",
+    "quadrillions",
+    "quintillion",
+    "sine",
+    "sines",
+    "cosine",
+    "tangent",
+    "secant",
+    "cosecant",
+    "cotangent",
+    "logarithm",
+    "milli",
+    "kilo",
+    "micro",
+    "nano",
+    "mega",
+    "giga",
+    "centi",
+    "deci",
+    "imaginary",
+    "myriad",
+    "myriads",
+    "googol",
+    "cosines",
+    "inverses",
+    "opposites",
+    "negatives",
+    "reciprocals",
+    "factorials",
+    "powers",
+    "exponents",
+    "derivative",
+    "conjugates",
+    "cosecants",
+    "approximately",
+    "sixteenths",
+    "losses",
+    "deficits",
+    "debts",
+    "binary",
+    "ternary",
+    "octal",
+    "hexadecimal",
+    "hex",
+];
+
+/// Words that change a value where they end a phrase: 3 negative, but not 3 negative numbers.
+const TELLING_LAST: [&str; 10] = [
+    "negative",
+    "left",
+    "square",
+    "cubic",
+    "cube",
+    "root",
+    "counterclockwise",
+    "anticlockwise",
+    "south",
+    "west",
+];
+
+/// Names of constants and variables that mathematics spells out.
+const NAMES: [&str; 12] = [
+    "pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "omega", "sigma", "phi", "sqrt",
+    "infty",
+];
+
+/// What stands behind a number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Behind {
+    /// What multiplies it, and what the rest of the words say, from the number outwards: `million`, then `dollars`.
+    pub(crate) layers: Vec<String>,
+    /// Words among the rest that no list holds.
+    pub(crate) unlisted: Vec<String>,
+}
+
+/// What words behind a number say; `None` where they cannot be left unread.
+pub(crate) fn behind(words: &str) -> Option<Behind> {
+    let spread = words.replace('/', " per ");
+    let mut rest: Vec<&str> = spread.split_whitespace().collect();
+    let mut layers = Vec::new();
+    while let [first, more @ ..] = rest.as_slice()
+        && matches!(measure(first), Measure::Scale(_))
+    {
+        if layers.len() == MAX_SCALES {
+            return None;
+        }
+        layers.push((*first).to_owned());
+        rest = more.to_vec();
+    }
+    let mut unlisted = Vec::new();
+    if !rest.is_empty() {
+        let (last, phrase) = last(&rest)?;
+        layers.push(last);
+        unlisted = nouns::unlisted(&phrase);
+    }
+    Some(Behind { layers, unlisted })
+}
+
+/// What the words say that do not multiply: a unit, or a phrase for what is counted; and that phrase, or the one behind the unit.
+fn last(all: &[&str]) -> Option<(String, String)> {
+    if all.len() > MAX_WORDS {
+        return None;
+    }
+    let joined = all.join(" ");
+    if !matches!(measure(&joined), Measure::Words) {
+        return Some((joined, String::new()));
+    }
+    // 5 liters of water, 20 percent of them, 10 dollars profit; but 10 dollar bills are bills.
+    for length in (1..all.len()).rev() {
+        let (unit, of) = all.split_at(length);
+        let named = unit.join(" ");
+        let sized = matches!(
+            measure(&named),
+            Measure::Unit(..) | Measure::Percent | Measure::Degrees | Measure::Generic(_)
+        );
+        let ends = matches!(
+            of.first(),
+            Some(&("of" | "for" | "from" | "in" | "away" | "apart"))
+        ) || unit.last().is_some_and(|word| word.ends_with('s'))
+            || matches!(measure(&named), Measure::Percent);
+        // Percentage points say by how much a percentage changes.
+        if measure(&named) == Measure::Percent && of[0].starts_with("point") {
+            return None;
+        }
+        if sized && ends {
+            return is_noun_phrase(of).then(|| (named, of.join(" ")));
+        }
+    }
+    is_noun_phrase(all).then(|| (joined.clone(), joined))
+}
+
+/// Whether words can only name what is counted.
+fn is_noun_phrase(all: &[&str]) -> bool {
+    // 10 (A): the choice that it is.
+    if let [one] = all
+        && let Some(choice) = one
+            .strip_prefix('(')
+            .and_then(|rest| rest.strip_suffix(')'))
+        && let [b'A'..=b'E'] = choice.as_bytes()
+    {
+        return true;
+    }
+    let bare: Vec<String> = all.iter().map(|word| bare(word)).collect();
+    if let [one] = bare.as_slice()
+        && one == "times"
+    {
+        return true;
+    }
+    let last = bare.last().map_or("", String::as_str);
+    let square_root = bare.windows(2).any(|pair| {
+        matches!(pair[0].as_str(), "square" | "cube" | "cubic") && pair[1].starts_with("root")
+    });
+    let ordinal = ["th", "st", "nd", "rd"].contains(&bare.first().map_or("", String::as_str));
+    let names = ordinal || bare.iter().any(|word| !SMALL.contains(&word.as_str()));
+    names
+        && !square_root
+        && !TELLING_LAST.contains(&last)
+        && nouns::may_end(last)
+        && bare.iter().all(|word| is_plain(word))
+}
+
+fn is_plain(word: &str) -> bool {
+    !word.is_empty()
+        && word.split('-').all(|part| {
+            let spelled = part.len() > 2
+                && part.chars().all(|c| c.is_alphabetic() && c < '\u{250}')
+                && part.contains(['a', 'e', 'i', 'o', 'u'])
+                && Function::named(part).is_none();
+            SMALL.contains(&part)
+                || (spelled
+                    && !TELLING.contains(&part)
+                    && !NAMES.contains(&part)
+                    && !words::is_numeral(part))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> Option<String> {
+        behind(words).map(|behind| behind.layers.join("|"))
+    }
+
+    #[test]
+    fn only_what_names_the_counted_is_left_unread() {
+        for words in [
+            "right triangles",
+            "ways.",
+            "students",
+            "distinct integers",
+            "student(s)",
+            "one-way streets",
+            "pairs of socks",
+            "(A)",
+            "negative numbers",
+            "real roots",
+            "times",
+            "th",
+            "th term",
+        ] {
+            let unread = words != "one-way streets";
+            assert_eq!(read(words).is_some(), unread, "{words}");
+        }
+        for words in [
+            "to 6",
+            "and a half",
+            "hundredths",
+            "squared",
+            "factorial",
+            "x",
+            "xy",
+            "dxdy",
+            "pi",
+            "sin",
+            "or more",
+            "at least",
+            "below zero",
+            "is wrong",
+            "for",
+            "of the",
+            "root",
+            "square roots",
+            "negative",
+            "of ten",
+            "dozens",
+            "percentage points",
+            "percent points",
+            "per mille",
+            "repeating",
+            "二",
+            "万",
+            "mod",
+            "",
+        ] {
+            assert!(read(words).is_none_or(|read| read.is_empty()), "{words}");
+        }
+    }
+
+    #[test]
+    fn scales_multiply_and_units_are_told_from_the_rest() {
+        assert_eq!(read("million people").as_deref(), Some("million|people"));
+        assert_eq!(
+            read("hundred thousand dollars").as_deref(),
+            Some("hundred|thousand|dollars")
+        );
+        assert_eq!(read("dozen").as_deref(), Some("dozen"));
+        assert_eq!(read("liters of water").as_deref(), Some("liters"));
+        for word in ["percent", "percentage", "pct", "per cent"] {
+            let of = format!("{word} of the students");
+            assert_eq!(read(&of).as_deref(), Some(word));
+        }
+        assert_eq!(read("dollar bills").as_deref(), Some("dollar bills"));
+    }
+}

@@ -1,0 +1,394 @@
+//! What stands behind a number: units, which have a size, and words for what is counted, which have none.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::One as _;
+
+/// What a number measures.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Measure {
+    /// A unit: its size in base units, and its dimension.
+    Unit(BigRational, Dimension),
+    /// An angle in degrees.
+    Degrees,
+    /// An angle in radians.
+    Radians,
+    /// Hundredths.
+    Percent,
+    /// A number in words: million, dozen.
+    Scale(BigRational),
+    /// Before or after noon; noon itself counts as after, midnight as before.
+    Noon(bool),
+    /// "units", "square units", "cubic units": any unit, of lengths in this power where it is 2 or 3.
+    Generic(i32),
+    /// Words for what is counted.
+    Words,
+}
+
+/// Units of more words are not read: what they come to would grow with each.
+const MAX_UNITS: usize = 12;
+
+/// Powers of length, time, mass, money and temperature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Dimension {
+    length: i32,
+    time: i32,
+    mass: i32,
+    money: Option<char>,
+    temperature: i32,
+    /// Degrees Fahrenheit or Celsius, which are no multiples of each other, and units of their own.
+    named: Option<char>,
+}
+
+impl Dimension {
+    /// Whether "units" in that power may be units of it: square units are of areas, and units of anything but areas and volumes.
+    pub(crate) fn may_be_units(self, power: i32) -> bool {
+        let of = |length| {
+            self == Dimension {
+                length,
+                ..Dimension::default()
+            }
+        };
+        match power {
+            1 => !of(2) && !of(3),
+            power => of(power),
+        }
+    }
+
+    /// Whether it is a temperature in degrees.
+    pub(crate) fn is_temperature(self) -> bool {
+        matches!(self.named, Some('F' | 'C'))
+    }
+}
+
+/// Whether a word is a unit that people write behind a number without `\text`.
+pub(crate) fn is_written_bare(word: &str) -> bool {
+    word.len() > 1
+        && (base(&singular(word)).is_some()
+            || matches!(
+                word,
+                "degrees"
+                    | "radian"
+                    | "radians"
+                    | "percent"
+                    | "percents"
+                    | "percentage"
+                    | "pct"
+                    | "Percent"
+                    | "Percentage"
+                    | "Pct"
+                    | "deg"
+                    | "mph"
+                    | "units"
+                    | "unit"
+                    | "square"
+                    | "cubic"
+                    | "sq"
+                    | "hundred"
+                    | "thousand"
+                    | "million"
+                    | "billion"
+                    | "trillion"
+                    | "dozen"
+                    | "noon"
+                    | "midnight"
+            ))
+}
+
+/// Whether a letter is a unit, where it is known to be one: 10 m may be ten times m.
+pub(crate) fn is_letter(word: &str) -> bool {
+    matches!(word, "m" | "s" | "g" | "h" | "l" | "L")
+}
+
+/// Whether a capital letter in `\text`, behind a space, is a unit: amperes, volts, watts, newtons, joules. 3 K may be thousands.
+pub(crate) fn is_capital(word: &str) -> bool {
+    matches!(word, "A" | "V" | "W" | "N" | "J")
+}
+
+/// What the words behind a number say.
+pub(crate) fn measure(words: &str) -> Measure {
+    if is_capital(words.trim()) {
+        return named(words.trim().chars().next());
+    }
+    let lower = words.to_lowercase();
+    let compact: String = lower
+        .chars()
+        .filter(|c| !c.is_whitespace() && *c != '.')
+        .collect();
+    match compact.as_str() {
+        "am" | "midnight" => return Measure::Noon(false),
+        "pm" | "noon" => return Measure::Noon(true),
+        "degrees" | "degree" | "deg" | "°" => return Measure::Degrees,
+        "rad" | "radian" | "radians" => return Measure::Radians,
+        "in" => return known("inch").unwrap_or(Measure::Words),
+        "percent" | "percents" | "percentage" | "pct" | "%" => return Measure::Percent,
+        "hundred" => return scale(100),
+        "dozen" => return scale(12),
+        "thousand" => return scale(1000),
+        "million" => return scale(1_000_000),
+        "billion" => return scale(1_000_000_000),
+        "trillion" => return scale(1_000_000_000_000),
+        "degreesfahrenheit" | "fahrenheit" | "degreesf" | "°f" => return named(Some('F')),
+        "degreescelsius" | "celsius" | "degreesc" | "°c" => return named(Some('C')),
+        _ => {}
+    }
+    known(&lower).unwrap_or(Measure::Words)
+}
+
+fn scale(size: i64) -> Measure {
+    Measure::Scale(BigRational::from_integer(BigInt::from(size)))
+}
+
+fn named(unit: Option<char>) -> Measure {
+    let dimension = Dimension {
+        named: unit,
+        ..Dimension::default()
+    };
+    Measure::Unit(BigRational::one(), dimension)
+}
+
+/// A product of units and their powers, or `None` where a word is none.
+fn known(words: &str) -> Option<Measure> {
+    let mut size = BigRational::one();
+    let mut dimension = Dimension::default();
+    let mut generic = None;
+    let (mut below, mut next_power, mut any) = (false, 1, false);
+    let spread = words
+        .replace('/', " per ")
+        .replace('²', "^2")
+        .replace('³', "^3");
+    let all: Vec<&str> = spread.split_whitespace().collect();
+    if all.len() > MAX_UNITS {
+        return None;
+    }
+    let behind = |place: usize| match all.get(place + 1) {
+        Some(&"squared") => 2,
+        Some(&"cubed") => 3,
+        _ => 1,
+    };
+    for (place, word) in all.iter().enumerate() {
+        let word = word.trim_matches(|c: char| matches!(c, '.' | ',' | '(' | ')'));
+        let (word, power) = match word.split_once('^') {
+            Some((word, power)) => (
+                word,
+                power
+                    .trim_matches(['{', '}'])
+                    .parse::<i32>()
+                    .ok()
+                    .filter(|p| p.abs() <= 9)?,
+            ),
+            None => (word, 1),
+        };
+        match word {
+            "" | "long" | "wide" | "tall" | "high" | "old" | "away" | "of" | "the" | "a" | "an"
+            | "about" | "approximately" | "total" | "each" => {
+                continue;
+            }
+            "in" if power == 1 && place + 1 < all.len() => continue,
+            // They are of the unit before them.
+            "squared" | "cubed" if any => continue,
+            "per" => {
+                below = true;
+                continue;
+            }
+            "square" | "sq" => {
+                next_power = 2;
+                continue;
+            }
+            "cubic" | "cu" => {
+                next_power = 3;
+                continue;
+            }
+            "unit" | "units" => {
+                let power = power * next_power * behind(place);
+                generic = generic.or(Some(power));
+                any = true;
+                next_power = 1;
+                continue;
+            }
+            "mph" => {
+                let (mile, hour) = (base("mile")?, base("hour")?);
+                size = size * mile.0 / hour.0;
+                dimension.length += 1;
+                dimension.time -= 1;
+                any = true;
+                continue;
+            }
+            _ => {}
+        }
+        let (unit, of) = base(&singular(word))?;
+        let power = power * next_power * behind(place) * if below { -1 } else { 1 };
+        next_power = 1;
+        any = true;
+        for _ in 0..power.abs() {
+            size = if power > 0 {
+                size * &unit
+            } else {
+                size / &unit
+            };
+        }
+        dimension.length += power * of.length;
+        dimension.time += power * of.time;
+        dimension.mass += power * of.mass;
+        dimension.temperature += power * of.temperature;
+        dimension.money = dimension.money.or(of.money);
+        if of.named.is_some() && power != 1 {
+            return None;
+        }
+        dimension.named = dimension.named.or(of.named);
+    }
+    match (any, generic) {
+        (false, _) => None,
+        (true, Some(power)) => Some(Measure::Generic(power)),
+        (true, None) => Some(Measure::Unit(size, dimension)),
+    }
+}
+
+/// A unit's size in metres, seconds, kilograms or main units of a currency.
+fn base(word: &str) -> Option<(BigRational, Dimension)> {
+    let of = |above: i64, below: i64| BigRational::new(above.into(), below.into());
+    let length = Dimension {
+        length: 1,
+        ..Dimension::default()
+    };
+    let time = Dimension {
+        time: 1,
+        ..Dimension::default()
+    };
+    let mass = Dimension {
+        mass: 1,
+        ..Dimension::default()
+    };
+    let volume = Dimension {
+        length: 3,
+        ..Dimension::default()
+    };
+    let money = |sign| Dimension {
+        money: Some(sign),
+        ..Dimension::default()
+    };
+    let temperature = Dimension {
+        temperature: 1,
+        ..Dimension::default()
+    };
+    let own = |name| Dimension {
+        named: Some(name),
+        ..Dimension::default()
+    };
+    Some(match word {
+        "m" | "meter" | "metre" => (of(1, 1), length),
+        "km" | "kilometer" | "kilometre" => (of(1000, 1), length),
+        "decimeter" | "decimetre" => (of(1, 10), length),
+        "micrometer" | "micrometre" => (of(1, 1_000_000), length),
+        "nanometer" | "nanometre" => (of(1, 1_000_000_000), length),
+        "cm" | "centimeter" | "centimetre" => (of(1, 100), length),
+        "mm" | "millimeter" | "millimetre" => (of(1, 1000), length),
+        "inch" | "in" => (of(254, 10_000), length),
+        "foot" | "ft" => (of(3048, 10_000), length),
+        "yard" | "yd" => (of(9144, 10_000), length),
+        "mile" | "mi" => (of(1_609_344, 1000), length),
+        "acre" => (
+            of(40_468_564_224, 10_000_000),
+            Dimension {
+                length: 2,
+                ..Dimension::default()
+            },
+        ),
+        "s" | "sec" | "second" => (of(1, 1), time),
+        "min" | "minute" => (of(60, 1), time),
+        "h" | "hr" | "hour" => (of(3600, 1), time),
+        "day" => (of(86_400, 1), time),
+        "week" => (of(604_800, 1), time),
+        // Months and years have no one length, but years are of twelve months.
+        "month" => (of(1, 1), own('M')),
+        "year" => (of(12, 1), own('M')),
+        "decade" => (of(120, 1), own('M')),
+        "century" => (of(1200, 1), own('M')),
+        "millisecond" => (of(1, 1000), time),
+        "g" | "gm" | "gram" => (of(1, 1000), mass),
+        "kg" | "kilogram" => (of(1, 1), mass),
+        "mg" | "milligram" => (of(1, 1_000_000), mass),
+        "pound" | "lb" => (of(45_359_237, 100_000_000), mass),
+        "ounce" | "oz" => (of(45_359_237, 1_600_000_000), mass),
+        "ton" => (of(45_359_237, 50_000), mass),
+        "l" | "liter" | "litre" => (of(1, 1000), volume),
+        "ml" | "milliliter" | "millilitre" => (of(1, 1_000_000), volume),
+        "gallon" | "gal" => (of(231 * 16_387_064, 1_000_000_000_000), volume),
+        "quart" => (of(231 * 16_387_064, 4_000_000_000_000), volume),
+        "pint" => (of(231 * 16_387_064, 8_000_000_000_000), volume),
+        "cup" => (of(231 * 16_387_064, 16_000_000_000_000), volume),
+        "dollar" | "usd" => (of(1, 1), money('$')),
+        "cent" => (of(1, 100), money('$')),
+        "euro" | "eur" => (of(1, 1), money('€')),
+        "pence" | "penny" => (of(1, 100), money('£')),
+        "kelvin" => (of(1, 1), temperature),
+        "ampere" | "amp" => (of(1, 1), own('A')),
+        "volt" => (of(1, 1), own('V')),
+        "watt" => (of(1, 1), own('W')),
+        "newton" => (of(1, 1), own('N')),
+        "joule" => (of(1, 1), own('J')),
+        "hertz" | "hz" => (of(1, 1), own('H')),
+        _ => return None,
+    })
+}
+
+/// The dimension of an amount of money.
+pub(crate) fn money(sign: char) -> Measure {
+    Measure::Unit(
+        BigRational::one(),
+        Dimension {
+            money: Some(sign),
+            ..Dimension::default()
+        },
+    )
+}
+
+fn singular(word: &str) -> String {
+    let word = word.to_lowercase();
+    match word.as_str() {
+        "feet" => "foot".into(),
+        "inches" => "inch".into(),
+        "centuries" => "century".into(),
+        "gallons" => "gallon".into(),
+        "lbs" => "lb".into(),
+        "hrs" => "hr".into(),
+        "mins" => "min".into(),
+        "secs" => "sec".into(),
+        "s" => word,
+        other => match other.strip_suffix('s') {
+            Some(one) if one.len() > 2 => one.to_owned(),
+            _ => other.to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_have_a_size_and_a_dimension() {
+        let same = |a: &str, b: &str| measure(a) == measure(b);
+        assert!(same("square feet", "ft^2") && same("sq ft", "feet^{2}"));
+        assert!(same("miles per hour", "mph") && same("mi/h", "mph"));
+        assert!(same("cubic inches", "inches^3") && same("km/h", "kilometers per hour"));
+        assert!(!same("cm", "mm") && !same("cm^2", "cm^3") && !same("m", "s"));
+        assert_eq!(measure("square units"), Measure::Generic(2));
+        assert_eq!(measure("units^2"), Measure::Generic(2));
+        assert_eq!(measure("units squared"), Measure::Generic(2));
+        assert_eq!(measure("cubic units"), Measure::Generic(3));
+        assert_eq!(measure("units"), Measure::Generic(1));
+        assert_eq!(measure("right triangles"), Measure::Words);
+        assert_eq!(measure("p.m."), Measure::Noon(true));
+        assert_eq!(measure(" noon"), Measure::Noon(true));
+        for letter in ["m", "s", "g", "h", "l", "L"] {
+            assert!(is_letter(letter) && matches!(measure(letter), Measure::Unit(..)));
+        }
+    }
+
+    #[test]
+    fn a_unit_of_several_letters_needs_no_text() {
+        assert!(is_written_bare("cm") && is_written_bare("inches") && is_written_bare("dollars"));
+        assert!(!is_written_bare("m") && !is_written_bare("ab") && !is_written_bare("xyz"));
+    }
+}

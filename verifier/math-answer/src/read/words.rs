@@ -1,0 +1,297 @@
+//! Answers in words: choices, names, days, times, numbers written out.
+
+use num_rational::BigRational;
+
+use crate::read::unit::{Measure, measure};
+use crate::syntax::{Constant, Expr};
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+const TENS: [&str; 8] = [
+    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+];
+const NUMBERS: [&str; 20] = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+];
+/// What numbers and their parts are called besides.
+const ORDINALS: [&str; 30] = [
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+    "thirtieth",
+    "fortieth",
+    "fiftieth",
+    "sixtieth",
+    "seventieth",
+    "eightieth",
+    "ninetieth",
+    "hundredth",
+    "thousandth",
+    "millionth",
+];
+const SCALES: [&str; 6] = [
+    "ten", "hundred", "thousand", "million", "billion", "trillion",
+];
+
+/// What words say.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Said {
+    /// One of several choices, or any other single letter: case matters.
+    Letter(char),
+    /// Hours, minutes, seconds, and whether it is after noon.
+    Time(Vec<u32>, Option<bool>),
+    /// Month and day, and a year.
+    Date(usize, u32, Option<u32>),
+    /// A number written out.
+    Number(u32),
+    /// Anything else, in lower case.
+    Words(String),
+}
+
+/// What an expression says in words: words, or letters that make some.
+pub(crate) fn said(expr: &Expr) -> Option<Said> {
+    match expr {
+        Expr::Words(words) => Some(read(words)),
+        Expr::Quantity(inner, words) => match (measure(words), &**inner) {
+            (Measure::Noon(after), Expr::Ratio(parts)) => {
+                let parts: Option<Vec<u32>> = parts.iter().map(whole).collect();
+                Some(Said::Time(parts?, Some(after)))
+            }
+            (Measure::Noon(after), hour) => Some(Said::Time(vec![whole(hour)?, 0], Some(after))),
+            _ => None,
+        },
+        Expr::Number(_) => None,
+        _ => word(expr).map(|letters| read(&letters)),
+    }
+}
+
+/// The letters of a name or of a product of names, one at least: 2·2 is no word.
+pub(crate) fn word(expr: &Expr) -> Option<String> {
+    letters(expr).filter(|letters| letters.contains(char::is_alphabetic))
+}
+
+/// Of a number that is whole and small.
+fn whole(expr: &Expr) -> Option<u32> {
+    let Expr::Number(number) = expr else {
+        return None;
+    };
+    number
+        .is_integer()
+        .then(|| number.to_integer())?
+        .try_into()
+        .ok()
+}
+
+/// The letters of a name or of a product of names: what a word is without `\text`.
+pub(crate) fn letters(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Symbol(name) if name.chars().all(char::is_alphabetic) => Some(name.clone()),
+        Expr::Constant(Constant::E) => Some("e".into()),
+        Expr::Constant(Constant::I) => Some("i".into()),
+        Expr::Number(number) if number.is_integer() => Some(number.to_string()),
+        Expr::Product(factors) => factors.iter().map(letters).collect(),
+        _ => None,
+    }
+}
+
+fn read(words: &str) -> Said {
+    let bare = words
+        .trim()
+        .trim_matches(|c: char| matches!(c, '.' | ',' | '"' | '\'' | ':'));
+    let bare = bare
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(')'))
+        .unwrap_or(bare.trim_end_matches(')'))
+        .trim();
+    let mut chars = bare.chars();
+    if let (Some(letter), None) = (chars.next(), chars.next()) {
+        return Said::Letter(letter);
+    }
+    let lower = bare.to_lowercase();
+    let apart = apart(&lower);
+    let parts: Vec<&str> = apart
+        .split(|c: char| c.is_whitespace() || c == ',')
+        .map(|part| part.trim_matches('.'))
+        .filter(|part| !part.is_empty())
+        .collect();
+    if let Some(said) = time(&lower).or_else(|| date(&parts)) {
+        return said;
+    }
+    if let Some(number) = cardinal(&parts) {
+        return Said::Number(number);
+    }
+    let kept: Vec<&str> = parts
+        .into_iter()
+        .filter(|part| !matches!(*part, "the" | "a" | "an"))
+        .collect();
+    Said::Words(kept.concat())
+}
+
+/// A number below a hundred: twelve, twenty-one.
+fn cardinal(parts: &[&str]) -> Option<u32> {
+    let place = |names: &[&str], word: &str| names.iter().position(|name| *name == word);
+    let below = |word: &str| u32::try_from(place(&NUMBERS, word)?).ok();
+    let tens = |word: &str| Some(20 + 10 * u32::try_from(place(&TENS, word)?).ok()?);
+    let split = |one: &str, other: &str| {
+        Some(tens(one)? + below(other).filter(|ones| (1..10).contains(ones))?)
+    };
+    match parts {
+        [one] => below(one).or_else(|| tens(one)).or_else(|| {
+            let (one, other) = one.split_once('-')?;
+            split(one, other)
+        }),
+        [one, other] => split(one, other),
+        _ => None,
+    }
+}
+
+/// Whether a word is a number, a scale, or a part of a number: two, thousands, tenth.
+pub(crate) fn is_numeral(word: &str) -> bool {
+    let one = word.strip_suffix('s').unwrap_or(word);
+    let parts: [&[&str]; 4] = [&NUMBERS, &TENS, &SCALES, &ORDINALS];
+    parts
+        .iter()
+        .any(|names| names.contains(&one) || names.contains(&word))
+        || MONTHS.contains(&word)
+}
+
+/// Whether it is the label of a choice: (A).
+pub(crate) fn is_choice(text: &str) -> bool {
+    matches!(text.trim().as_bytes(), [b'(', b'A'..=b'E', b')'])
+}
+
+/// The number that plain words are, or the day: what no product of letters is.
+pub(crate) fn is_spelled(words: &str) -> bool {
+    matches!(read(words), Said::Number(_) | Said::Date(..))
+}
+
+/// With a space wherever a word ends in digits, or begins with some: june20.
+fn apart(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut last = ' ';
+    for next in text.chars() {
+        if (last.is_alphabetic() && next.is_ascii_digit())
+            || (last.is_ascii_digit() && next.is_alphabetic())
+        {
+            out.push(' ');
+        }
+        out.push(next);
+        last = next;
+    }
+    out
+}
+
+/// `4:30 p.m.`
+fn time(text: &str) -> Option<Said> {
+    let compact: String = text
+        .chars()
+        .filter(|c| !c.is_whitespace() && *c != '.')
+        .collect();
+    let (clock, after) = if let Some(clock) = compact.strip_suffix("am") {
+        (clock, Some(false))
+    } else if let Some(clock) = compact.strip_suffix("pm") {
+        (clock, Some(true))
+    } else {
+        (compact.as_str(), None)
+    };
+    let parts: Option<Vec<u32>> = clock.split(':').map(|part| part.parse().ok()).collect();
+    let mut parts = parts?;
+    if parts.len() == 1 {
+        after?;
+        parts.push(0);
+    }
+    Some(Said::Time(parts, after))
+}
+
+/// `June 20`, `20 June 2004`.
+fn date(parts: &[&str]) -> Option<Said> {
+    let month = parts
+        .iter()
+        .find_map(|part| MONTHS.iter().position(|month| month == part))?;
+    let numbers: Vec<u32> = parts
+        .iter()
+        .filter(|part| {
+            !MONTHS.contains(part) && !matches!(**part, "th" | "st" | "nd" | "rd" | "of" | "the")
+        })
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    match numbers.as_slice() {
+        [day] => Some(Said::Date(month, *day, None)),
+        [day, year] => Some(Said::Date(month, *day, Some(*year))),
+        _ => None,
+    }
+}
+
+/// Whether two answers in words are the same.
+pub(crate) fn same(right: &Said, given: &Said) -> bool {
+    match (right, given) {
+        (Said::Time(a, noon), Said::Time(b, other)) => {
+            let agree = noon.is_none() || other.is_none() || noon == other;
+            let length = a.len().max(b.len());
+            let at = |parts: &[u32], place: usize| parts.get(place).copied().unwrap_or(0);
+            agree && (0..length).all(|place| at(a, place) == at(b, place))
+        }
+        (Said::Date(month, day, year), Said::Date(other_month, other_day, other_year)) => {
+            month == other_month
+                && day == other_day
+                && (year.is_none() || other_year.is_none() || year == other_year)
+        }
+        (right, given) => right == given,
+    }
+}
+
+/// The number that words are, as an expression.
+pub(crate) fn number(said: &Said) -> Option<Expr> {
+    match said {
+        Said::Number(number) => Some(Expr::Number(BigRational::from_integer((*number).into()))),
+        _ => None,
+    }
+}

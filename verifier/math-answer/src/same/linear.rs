@@ -1,0 +1,142 @@
+//! Linear forms in one variable: what -2y + 1 is made of.
+
+use num_rational::BigRational;
+use num_traits::{One as _, Zero as _};
+
+use crate::arithmetic::exact::{bounded, rational, reduced};
+use crate::meter::{Meter, arithmetic};
+use crate::syntax::Expr;
+
+/// Steps that a look at a node costs.
+const NODE: u64 = 4;
+
+/// `slope` times a variable and `constant`, both rational.
+#[derive(Debug, Clone)]
+pub(crate) struct Linear<'a> {
+    /// The variable; `None` where there is none, and the slope is 0.
+    pub(crate) of: Option<&'a Expr>,
+    pub(crate) slope: BigRational,
+    pub(crate) constant: BigRational,
+}
+
+impl<'a> Linear<'a> {
+    /// What `expr` is as a linear form; `None` where it is none, has two variables, or coefficients that are not rational or too large.
+    pub(crate) fn read(expr: &'a Expr, meter: &Meter) -> Option<Self> {
+        meter.spend(NODE)?;
+        match expr {
+            Expr::Symbol(name) if name != "Reals" => Some(Self {
+                of: Some(expr),
+                slope: BigRational::one(),
+                constant: BigRational::zero(),
+            }),
+            Expr::Sum(terms) => terms
+                .iter()
+                .try_fold(Self::plain(BigRational::zero()), |sum, term| {
+                    sum.plus(&Self::read(term, meter)?, meter)
+                }),
+            Expr::Negative(inner) => Self::read(inner, meter)?.times(&-BigRational::one(), meter),
+            Expr::Product(factors) => {
+                let mut product = Self::plain(BigRational::one());
+                for factor in factors {
+                    let factor = Self::read(factor, meter)?;
+                    product = match (&product.of, &factor.of) {
+                        (_, None) => product.times(&factor.constant, meter)?,
+                        (None, Some(_)) => factor.times(&product.constant, meter)?,
+                        (Some(_), Some(_)) => return None,
+                    };
+                }
+                Some(product)
+            }
+            Expr::Quotient(above, below) => {
+                let below = Self::read(below, meter).filter(|below| below.of.is_none())?;
+                if below.constant.is_zero() {
+                    return None;
+                }
+                Self::read(above, meter)?.times(&below.constant.recip(), meter)
+            }
+            // Powers and functions of numbers, and nothing that holds a variable.
+            other => rational(other, meter).map(Self::plain),
+        }
+    }
+
+    /// `left` - `right`.
+    pub(crate) fn difference(left: &'a Expr, right: &'a Expr, meter: &Meter) -> Option<Self> {
+        let right = Self::read(right, meter)?.times(&-BigRational::one(), meter)?;
+        Self::read(left, meter)?.plus(&right, meter)
+    }
+
+    fn plain(constant: BigRational) -> Self {
+        Self {
+            of: None,
+            slope: BigRational::zero(),
+            constant,
+        }
+    }
+
+    fn plus(self, other: &Self, meter: &Meter) -> Option<Self> {
+        let of = match (self.of, other.of) {
+            (Some(one), Some(another)) if one != another => return None,
+            (one, another) => one.or(another),
+        };
+        Some(Self {
+            of,
+            slope: sum(&self.slope, &other.slope, meter)?,
+            constant: sum(&self.constant, &other.constant, meter)?,
+        })
+    }
+
+    fn times(self, number: &BigRational, meter: &Meter) -> Option<Self> {
+        Some(Self {
+            slope: product(&self.slope, number, meter)?,
+            constant: product(&self.constant, number, meter)?,
+            of: self.of,
+        })
+    }
+}
+
+fn sum(a: &BigRational, b: &BigRational, meter: &Meter) -> Option<BigRational> {
+    meter.spend(arithmetic(a, b))?;
+    let above = a.numer() * b.denom() + b.numer() * a.denom();
+    bounded(reduced(above, a.denom() * b.denom()))
+}
+
+fn product(a: &BigRational, b: &BigRational, meter: &Meter) -> Option<BigRational> {
+    meter.spend(arithmetic(a, b))?;
+    bounded(reduced(a.numer() * b.numer(), a.denom() * b.denom()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::parse::{Commas, parse};
+
+    fn read(text: &str) -> Option<(String, String)> {
+        let tree = parse(text, Commas::Thousands).unwrap();
+        Linear::read(&tree, &Meter::new())
+            .map(|linear| (linear.slope.to_string(), linear.constant.to_string()))
+    }
+
+    #[test]
+    fn numbers_are_multiplied_through_and_like_terms_are_put_together() {
+        for (text, slope, constant) in [
+            ("-2y", "-2", "0"),
+            (r"3 - \frac{x-1}{2}", "-1/2", "7/2"),
+            ("2(x+3)+x", "3", "6"),
+            ("x-x+1", "0", "1"),
+            ("5", "0", "5"),
+            (r"\sqrt{4}\cdot x", "2", "0"),
+        ] {
+            let expected = Some((slope.to_owned(), constant.to_owned()));
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_linear_in_one_variable_has_no_linear_form() {
+        for text in [
+            "x^2", "x+y", "xy", "1/x", r"\sqrt2x", r"|x|", "x/0", r"\pi x",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

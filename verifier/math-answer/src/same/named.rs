@@ -1,0 +1,274 @@
+//! What an equation says of a name: x = 5 is 5, where the other answer names nothing.
+
+use std::borrow::Cow;
+
+use num_traits::ToPrimitive as _;
+
+use crate::read::name::is_name;
+use crate::same::value::{Judge, RealNumber};
+use crate::syntax::{Bracket, Expr, Relation};
+
+/// By how much of it a number differs from one that is near.
+const NEAR: f64 = 0.1;
+
+/// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
+pub(crate) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
+    // A(2, −3) is the point (2, −3).
+    if let Expr::Product(factors) = expr
+        && let [Expr::Symbol(name), point @ Expr::Tuple(..)] = factors.as_slice()
+        && is_point(name)
+        && matches!(other, Expr::Tuple(..))
+    {
+        return point;
+    }
+    let Expr::Relation(parts, relations) = expr else {
+        return expr;
+    };
+    let ([left, value], [relation]) = (parts.as_slice(), relations.as_slice()) else {
+        return expr;
+    };
+    let strips = match relation {
+        Relation::Equal => is_name(left) && !matches!(other, Expr::Relation(..)),
+        Relation::In => {
+            let letter = |part: &Expr| matches!(part, Expr::Symbol(_));
+            let name = match left {
+                Expr::Symbol(_) => true,
+                Expr::Apply(_, of) => matches!(of.as_slice(), [Expr::Symbol(_)]),
+                // (x, y) ∈ {(1, 2), (3, 4)}
+                Expr::Tuple(_, parts, _) => parts.iter().all(letter),
+                _ => false,
+            };
+            name && holds_elements(value)
+        }
+        _ => false,
+    };
+    if strips { value } else { expr }
+}
+
+/// Whether something may be an element of it.
+fn holds_elements(expr: &Expr) -> bool {
+    match expr {
+        Expr::Tuple(..) | Expr::Set(_) | Expr::Combine(..) | Expr::List(_) => true,
+        Expr::Symbol(name) => name == "Reals",
+        _ => false,
+    }
+}
+
+/// Whether its letters are out of the alphabet's order, and `other` names nothing: (y, x) = (1, 2) says what (2, 1) does, or (1, 2) where the problem asks for (y, x).
+pub(crate) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
+    let named = match other {
+        Expr::Relation(..) => true,
+        Expr::List(all) => all.iter().any(|one| matches!(one, Expr::Relation(..))),
+        _ => false,
+    };
+    let Expr::Relation(sides, _) = expr else {
+        return false;
+    };
+    let Some(Expr::Tuple(_, parts, _) | Expr::Ratio(parts)) = sides.first() else {
+        return false;
+    };
+    let letter = |part: &Expr| match part {
+        Expr::Symbol(name) if name.len() == 1 => Some(name.clone()),
+        _ => None,
+    };
+    let letters: Option<Vec<String>> = parts.iter().map(letter).collect();
+    !named && letters.is_some_and(|letters| !letters.is_sorted())
+}
+
+/// The last of several equal values: ½ = 0.5 says ½, and x = ½ = 0.5 says x = ½.
+pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
+    let kept = Cow::Borrowed(expr);
+    let Expr::Relation(parts, relations) = expr else {
+        return kept;
+    };
+    let is = |relation: Relation| move |one: &&Relation| **one == relation;
+    let exact = relations.iter().take_while(is(Relation::Equal)).count();
+    let near = relations[exact..]
+        .iter()
+        .take_while(is(Relation::Near))
+        .count();
+    if exact + near < relations.len() {
+        return kept;
+    }
+    let (parts, others) = parts.split_at(exact + 1);
+    let (Some(last), true) = (parts.last(), exact + near > 0) else {
+        return kept;
+    };
+    if !others.iter().all(|other| is_near(judge, last, other)) {
+        return kept;
+    }
+    let [first, .., last] = parts else {
+        return Cow::Borrowed(last);
+    };
+    let says_last = |part: &Expr| judge.same(&value(part), &value(last)).is_some();
+    let is_number = |part: &Expr| judge.real_number(&value(part)).is_some();
+    if is_number(first) {
+        let all = parts[..parts.len() - 1]
+            .iter()
+            .all(|part| is_number(part) && says_last(part));
+        // 50% = 0.5 says 50%.
+        let percent = parts.iter().find(|part| matches!(part, Expr::Percent(_)));
+        let said = percent.unwrap_or(last);
+        return if all { Cow::Borrowed(said) } else { kept };
+    }
+    let between = &parts[1..parts.len() - 1];
+    // y = x + y = x + 3 says nothing of y; y = mx + b = 2x + 3 puts in what m and b are.
+    let follows = |part: &Expr| {
+        if is_number(part) {
+            return says_last(part);
+        }
+        let names = names(part);
+        let of_last = self::names(last);
+        !names.contains(&first)
+            && (!names.iter().all(|name| of_last.contains(name)) || says_last(part))
+    };
+    let named = (!between.is_empty() || !others.is_empty())
+        && is_name(first)
+        && between.iter().all(follows);
+    if named {
+        let said = vec![first.clone(), last.clone()];
+        return Cow::Owned(Expr::Relation(said, vec![Relation::Equal]));
+    }
+    kept
+}
+
+/// Whether a number is near another, as rounded ones are.
+fn is_near(judge: &Judge, exact: &Expr, rounded: &Expr) -> bool {
+    let size = |expr: &Expr| match judge.real_number(&value(expr))? {
+        RealNumber::Exact(number) => number.to_f64(),
+        RealNumber::Digits(number) => number.real(),
+        RealNumber::Infinite(_) => None,
+    };
+    match (size(exact), size(rounded)) {
+        (Some(exact), Some(rounded)) => (exact - rounded).abs() <= NEAR * exact.abs(),
+        _ => false,
+    }
+}
+
+/// The names in an expression.
+fn names(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Symbol(_) | Expr::Apply(..) => vec![expr],
+        other => other.parts().into_iter().flat_map(names).collect(),
+    }
+}
+
+/// Without what it measures, and a ratio of two as a fraction.
+fn value(expr: &Expr) -> Cow<'_, Expr> {
+    match expr {
+        Expr::Money(_, inner) | Expr::Quantity(inner, _) => value(inner),
+        Expr::Ratio(parts) => match parts.as_slice() {
+            [a, b] => Cow::Owned(Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()))),
+            _ => Cow::Borrowed(expr),
+        },
+        other => Cow::Borrowed(other),
+    }
+}
+
+/// Solutions that are named, as the points that they are, where the other answer is points: m = 1, n = 4; m = 3, n = 4 as (1, 4), (3, 4).
+///
+/// Each solution names the same letters in alphabetical order, the order that a point's coordinates have unless a problem says another.
+pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
+    let kept = Cow::Borrowed(expr);
+    // P(2, −3) reads as a value of P.
+    if let (Expr::Apply(name, arguments), Expr::Tuple(..)) = (expr, other)
+        && arguments.len() > 1
+        && is_point(name)
+    {
+        let round = Bracket::Round;
+        return Cow::Owned(Expr::Tuple(round, arguments.clone(), round));
+    }
+    let point = match other {
+        Expr::List(items) | Expr::Set(items) => items.first().and_then(coordinates),
+        other => coordinates(other),
+    };
+    let (Some((size, order)), Expr::List(items)) = (point, expr) else {
+        return kept;
+    };
+    let Some(assigned) = items.iter().map(assignment).collect::<Option<Vec<_>>>() else {
+        return kept;
+    };
+    let names = |solution: &[(char, &Expr)]| -> Vec<char> {
+        solution.iter().map(|(name, _)| *name).collect()
+    };
+    let mut solutions = assigned.chunks_exact(size);
+    let first = names(solutions.clone().next().unwrap_or_default());
+    let alike = solutions.clone().all(|solution| names(solution) == first);
+    // A = (1, 2), B = (3, 4) are points themselves.
+    let plain = assigned
+        .iter()
+        .all(|(_, value)| coordinates(value).is_none());
+    let in_order = match order {
+        Some(order) => first == order,
+        None => first.is_sorted_by(|a, b| a < b),
+    };
+    if !alike || !plain || !in_order || !solutions.remainder().is_empty() {
+        return kept;
+    }
+    let mut solutions: Vec<Expr> = solutions
+        .by_ref()
+        .map(|solution| {
+            let values = solution.iter().map(|(_, value)| (*value).clone()).collect();
+            Expr::Tuple(Bracket::Round, values, Bracket::Round)
+        })
+        .collect();
+    Cow::Owned(match solutions.len() {
+        1 => solutions.remove(0),
+        _ => Expr::List(solutions),
+    })
+}
+
+/// Whether it may name a point: one capital letter.
+fn is_point(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'A'..=b'Z'])
+}
+
+/// How many coordinates a point has, and their names where they are given: (x, y) = (1, 2).
+fn coordinates(expr: &Expr) -> Option<(usize, Option<Vec<char>>)> {
+    match expr {
+        Expr::Tuple(Bracket::Round, parts, Bracket::Round) if parts.len() > 1 => {
+            Some((parts.len(), None))
+        }
+        Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
+            ([Expr::Tuple(_, names, _), point], [Relation::Equal]) => {
+                let names: Option<Vec<char>> = names.iter().map(letter).collect();
+                Some((coordinates(point)?.0, Some(names?)))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A name of one letter.
+fn letter(expr: &Expr) -> Option<char> {
+    let Expr::Symbol(name) = expr else {
+        return None;
+    };
+    let mut letters = name.chars();
+    letters.next().filter(|_| letters.next().is_none())
+}
+
+/// Whether the elements are values of different names: x = 1, y = 2.
+pub(crate) fn names_several(items: &[Expr]) -> bool {
+    let mut names = items.iter().filter_map(|item| match item {
+        Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
+            ([name, _], [Relation::Equal]) if is_name(name) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    });
+    let first = names.next();
+    names.any(|name| Some(name) != first)
+}
+
+/// The letter that an equation names, and its value.
+fn assignment(expr: &Expr) -> Option<(char, &Expr)> {
+    let Expr::Relation(parts, relations) = expr else {
+        return None;
+    };
+    match (parts.as_slice(), relations.as_slice()) {
+        ([name, value], [Relation::Equal]) => Some((letter(name)?, value)),
+        _ => None,
+    }
+}

@@ -1,0 +1,397 @@
+//! Sets of real numbers: intervals, unions of them, and inequalities in one variable.
+
+use std::cmp::Ordering;
+
+use num_rational::BigRational;
+use num_traits::{Signed as _, Zero as _};
+
+use crate::meter::arithmetic;
+use crate::same::linear::Linear;
+use crate::same::value::{Judge, RealNumber};
+use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
+
+/// Sets of more intervals are not computed with.
+const MAX_INTERVALS: usize = 32;
+
+/// An end of an interval: where it is, as it was written, and whether it belongs to it.
+#[derive(Debug, Clone)]
+struct End {
+    at: RealNumber,
+    written: Expr,
+    closed: bool,
+}
+
+/// An interval, or a point where both ends are one.
+#[derive(Debug, Clone)]
+struct Interval {
+    low: End,
+    high: End,
+}
+
+/// Intervals in order, apart from each other.
+#[derive(Debug, Clone)]
+struct Intervals(Vec<Interval>);
+
+/// A set of real numbers, and what it is said of: the variable of an inequality.
+#[derive(Debug, Clone)]
+pub(crate) struct Reals<'a> {
+    intervals: Intervals,
+    of: Option<&'a Expr>,
+}
+
+impl<'a> Reals<'a> {
+    /// How many numbers its intervals end at, put together as far as they can be.
+    pub(crate) fn ends(&self) -> usize {
+        let finite = |end: &&End| !matches!(end.at, RealNumber::Infinite(_));
+        let ends = self
+            .intervals
+            .0
+            .iter()
+            .flat_map(|interval| [&interval.low, &interval.high]);
+        ends.filter(finite).count()
+    }
+
+    /// The set of real numbers that `expr` is, or that satisfy it.
+    pub(crate) fn of(judge: &Judge, expr: &'a Expr) -> Option<Self> {
+        let bare = |intervals| Self {
+            intervals,
+            of: None,
+        };
+        match expr {
+            Expr::Tuple(
+                open @ (Bracket::Round | Bracket::Square),
+                ends,
+                close @ (Bracket::Round | Bracket::Square),
+            ) => {
+                let [low, high] = ends.as_slice() else {
+                    return None;
+                };
+                let low = end(judge, low, *open == Bracket::Square)?;
+                let high = end(judge, high, *close == Bracket::Square)?;
+                // (3, 1) is a point, not an interval without numbers.
+                let interval = Intervals::interval(judge, low, high)?;
+                (!interval.0.is_empty()).then(|| bare(interval))
+            }
+            Expr::Set(items) => {
+                let mut all = Intervals(Vec::new());
+                for item in items {
+                    all = all.union(judge, Intervals::point(judge, item)?)?;
+                }
+                Some(bare(all))
+            }
+            Expr::Symbol(name) if name == "Reals" => Some(bare(Intervals::line())),
+            Expr::Combine(left, operator, right) => {
+                let (left, right) = (Self::said(judge, left)?, Self::said(judge, right)?);
+                let of = one_of(left.of, right.of)?;
+                let (left, right) = (left.intervals, right.intervals);
+                let intervals = match operator {
+                    SetOperator::Union => left.union(judge, right)?,
+                    SetOperator::Intersection => left.intersection(judge, &right)?,
+                    SetOperator::Difference => {
+                        left.intersection(judge, &right.complement(judge)?)?
+                    }
+                };
+                Some(Self { intervals, of })
+            }
+            Expr::Relation(_, relations) if *relations == [Relation::Equal] => None,
+            Expr::Relation(..) => Self::said(judge, expr),
+            Expr::List(items) => Self::of_list(judge, items),
+            _ => None,
+        }
+    }
+
+    /// As [`Reals::of`], of one of several: there x = 0 is a set as x > 1 is.
+    fn said(judge: &Judge, expr: &'a Expr) -> Option<Self> {
+        match expr {
+            Expr::Relation(parts, relations) => Self::of_relation(judge, parts, relations),
+            _ => Self::of(judge, expr),
+        }
+    }
+
+    /// Inequalities with commas between them hold together, where they can: x > 0, x < 5. Else each by itself: x < 2, x > 3.
+    fn of_list(judge: &Judge, items: &'a [Expr]) -> Option<Self> {
+        let is_inequality = |item: &Expr| matches!(item, Expr::Relation(_, relations) if *relations != [Relation::Equal]);
+        if !items.iter().any(is_inequality) {
+            return None;
+        }
+        let mut of = None;
+        let (mut all, mut any) = (Some(Intervals::line()), Some(Intervals(Vec::new())));
+        for item in items {
+            let one = match (item, &items[0]) {
+                // x ≠ 2, 3
+                (item, Expr::Relation(parts, relations))
+                    if *relations == [Relation::Unequal] && !matches!(item, Expr::Relation(..)) =>
+                {
+                    Self {
+                        intervals: Intervals::point(judge, item)?.complement(judge)?,
+                        of: parts.first(),
+                    }
+                }
+                (Expr::Relation(..), _) => Self::said(judge, item)?,
+                _ => return None,
+            };
+            of = one_of(of, one.of)?;
+            all = all.and_then(|all| all.intersection(judge, &one.intervals));
+            any = any.and_then(|any| any.union(judge, one.intervals));
+        }
+        let all = all?;
+        let intervals = if all.0.is_empty() { any? } else { all };
+        Some(Self { intervals, of })
+    }
+
+    fn of_relation(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
+        Self::of_name(judge, parts, relations).or_else(|| Self::of_linear(judge, parts, relations))
+    }
+
+    /// Of relations between linear forms in one variable: -2y ≥ 6, -3 < 2x + 1 ≤ 7.
+    fn of_linear(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
+        if relations.len() + 1 != parts.len() {
+            return None;
+        }
+        let mut all = Self {
+            intervals: Intervals::line(),
+            of: None,
+        };
+        for (sides, relation) in parts.windows(2).zip(relations) {
+            let form = Linear::difference(&sides[0], &sides[1], &judge.meter)?;
+            let of = form.of.filter(|_| !form.slope.is_zero())?;
+            judge.meter.spend(arithmetic(&form.constant, &form.slope))?;
+            let bound = written(-form.constant / &form.slope);
+            // Dividing by a number below 0 turns the sign.
+            let relation = if form.slope.is_negative() {
+                reversed(*relation)?
+            } else {
+                *relation
+            };
+            let intervals = Intervals::satisfying(judge, relation, &bound)?;
+            all = Self {
+                intervals: all.intervals.intersection(judge, &intervals)?,
+                of: one_of(all.of, Some(of))?,
+            };
+        }
+        Some(all)
+    }
+
+    /// Of relations between a name and numbers.
+    fn of_name(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
+        let place = parts.iter().position(is_name)?;
+        if parts.iter().skip(place + 1).any(is_name) || relations.len() + 1 != parts.len() {
+            return None;
+        }
+        let mut all = Intervals::line();
+        for (number, relation) in relations.iter().enumerate() {
+            let (bound, relation) = if number + 1 == place {
+                (&parts[number], reversed(*relation)?)
+            } else if number == place {
+                (&parts[number + 1], *relation)
+            } else {
+                return None;
+            };
+            let set = match relation {
+                Relation::In => {
+                    Self::of(judge, bound)
+                        .filter(|set| set.of.is_none())?
+                        .intervals
+                }
+                relation => Intervals::satisfying(judge, relation, bound)?,
+            };
+            all = all.intersection(judge, &set)?;
+        }
+        Some(Self {
+            intervals: all,
+            of: parts.get(place),
+        })
+    }
+
+    /// Whether both are the same set, and not of different variables.
+    pub(crate) fn same(&self, judge: &Judge, other: &Self) -> bool {
+        let same_end =
+            |a: &End, b: &End| a.closed == b.closed && judge.same(&a.written, &b.written).is_some();
+        let (one, other_one) = (&self.intervals.0, &other.intervals.0);
+        one_of(self.of, other.of).is_some()
+            && one.len() == other_one.len()
+            && one
+                .iter()
+                .zip(other_one)
+                .all(|(a, b)| same_end(&a.low, &b.low) && same_end(&a.high, &b.high))
+    }
+}
+
+/// What both are of, where one says nothing or both say the same.
+#[expect(
+    clippy::option_option,
+    reason = "two that differ are of nothing in common"
+)]
+fn one_of<'a>(a: Option<&'a Expr>, b: Option<&'a Expr>) -> Option<Option<&'a Expr>> {
+    match (a, b) {
+        (Some(a), Some(b)) => (a == b).then_some(Some(a)),
+        (one, other) => Some(one.or(other)),
+    }
+}
+
+impl Intervals {
+    fn line() -> Self {
+        Self(vec![Interval {
+            low: infinite(false),
+            high: infinite(true),
+        }])
+    }
+
+    /// The numbers that are less than `bound`, or whatever the relation says; no set is said by [`Relation::In`].
+    fn satisfying(judge: &Judge, relation: Relation, bound: &Expr) -> Option<Self> {
+        match relation {
+            Relation::In | Relation::Near => None,
+            Relation::Unequal => Self::point(judge, bound)?.complement(judge),
+            Relation::Equal => Self::point(judge, bound),
+            Relation::Less | Relation::LessOrEqual => {
+                let high = end(judge, bound, relation == Relation::LessOrEqual)?;
+                Self::interval(judge, infinite(false), high)
+            }
+            Relation::Greater | Relation::GreaterOrEqual => {
+                let low = end(judge, bound, relation == Relation::GreaterOrEqual)?;
+                Self::interval(judge, low, infinite(true))
+            }
+        }
+    }
+
+    fn point(judge: &Judge, at: &Expr) -> Option<Self> {
+        let point = end(judge, at, true)?;
+        Self::interval(judge, point.clone(), point)
+    }
+
+    fn interval(judge: &Judge, low: End, high: End) -> Option<Self> {
+        let empty = match judge.order(&low.at, &high.at)? {
+            Ordering::Less => false,
+            Ordering::Equal => !(low.closed && high.closed),
+            Ordering::Greater => true,
+        };
+        Some(Self(if empty {
+            Vec::new()
+        } else {
+            vec![Interval { low, high }]
+        }))
+    }
+
+    fn intersection(&self, judge: &Judge, other: &Self) -> Option<Self> {
+        self.complement(judge)?
+            .union(judge, other.complement(judge)?)?
+            .complement(judge)
+    }
+
+    fn union(self, judge: &Judge, other: Self) -> Option<Self> {
+        let mut intervals = self.0;
+        for interval in other.0 {
+            let mut place = intervals.len();
+            while place > 0 {
+                let (a, b) = (&intervals[place - 1].low, &interval.low);
+                match judge.order(&a.at, &b.at)?.then(b.closed.cmp(&a.closed)) {
+                    Ordering::Greater => place -= 1,
+                    _ => break,
+                }
+            }
+            intervals.insert(place, interval);
+        }
+        if intervals.len() > MAX_INTERVALS {
+            return None;
+        }
+        let mut joined: Vec<Interval> = Vec::new();
+        for interval in intervals {
+            let Some(last) = joined.last_mut() else {
+                joined.push(interval);
+                continue;
+            };
+            let touches = match judge.order(&interval.low.at, &last.high.at)? {
+                Ordering::Less => true,
+                Ordering::Equal => interval.low.closed || last.high.closed,
+                Ordering::Greater => false,
+            };
+            if !touches {
+                joined.push(interval);
+                continue;
+            }
+            let further = match judge.order(&interval.high.at, &last.high.at)? {
+                Ordering::Greater => true,
+                Ordering::Equal => interval.high.closed,
+                Ordering::Less => false,
+            };
+            if further {
+                last.high = interval.high;
+            }
+        }
+        Some(Self(joined))
+    }
+
+    fn complement(&self, judge: &Judge) -> Option<Self> {
+        let mut intervals = Vec::new();
+        let mut low = infinite(false);
+        for interval in &self.0 {
+            let high = interval.low.turned();
+            intervals.extend(Self::interval(judge, low, high)?.0);
+            low = interval.high.turned();
+        }
+        intervals.extend(Self::interval(judge, low, infinite(true))?.0);
+        Some(Self(intervals))
+    }
+}
+
+impl End {
+    /// The end of what lies beyond it. There is nothing at an infinity.
+    fn turned(&self) -> Self {
+        Self {
+            closed: !self.closed && !matches!(self.at, RealNumber::Infinite(_)),
+            ..self.clone()
+        }
+    }
+}
+
+fn infinite(positive: bool) -> End {
+    let infinity = Expr::Constant(Constant::Infinity);
+    End {
+        at: RealNumber::Infinite(positive),
+        written: if positive {
+            infinity
+        } else {
+            Expr::Negative(Box::new(infinity))
+        },
+        closed: false,
+    }
+}
+
+/// A number as answers write it: without a sign, or minus one.
+fn written(number: BigRational) -> Expr {
+    if number.is_negative() {
+        Expr::Negative(Box::new(Expr::Number(-number)))
+    } else {
+        Expr::Number(number)
+    }
+}
+
+fn end(judge: &Judge, written: &Expr, closed: bool) -> Option<End> {
+    let at = judge.real_number(written)?;
+    judge.meter.spend(20)?;
+    Some(End {
+        closed: closed && !matches!(at, RealNumber::Infinite(_)),
+        at,
+        written: written.clone(),
+    })
+}
+
+/// A variable, or a function of one: what an inequality is about.
+fn is_name(expr: &Expr) -> bool {
+    match expr {
+        Expr::Symbol(name) => name != "Reals",
+        Expr::Apply(_, arguments) => matches!(arguments.as_slice(), [Expr::Symbol(_)]),
+        _ => false,
+    }
+}
+
+fn reversed(relation: Relation) -> Option<Relation> {
+    Some(match relation {
+        Relation::Less => Relation::Greater,
+        Relation::LessOrEqual => Relation::GreaterOrEqual,
+        Relation::Greater => Relation::Less,
+        Relation::GreaterOrEqual => Relation::LessOrEqual,
+        Relation::Equal | Relation::Unequal => relation,
+        Relation::In | Relation::Near => return None,
+    })
+}

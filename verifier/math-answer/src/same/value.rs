@@ -1,0 +1,332 @@
+//! Whether two expressions have the same value.
+
+use std::cell::RefCell;
+use std::cmp::Ordering;
+
+use num_rational::BigRational;
+
+use crate::arithmetic::exact::{below, rational};
+use crate::arithmetic::modular::{Element, Field, Missing};
+use crate::arithmetic::numeric::{self, Computed, Point};
+use crate::meter::{Meter, arithmetic};
+use crate::question::Question;
+use crate::syntax::{Constant, Expr, Function};
+
+/// Steps of what is computed to many digits, for each step of `cost`.
+const STEPS_PER_COST: u64 = 6_000;
+/// How often more digits may turn out to be needed.
+const MAX_RAISES: usize = 4;
+/// Points at which a numeric identity must hold, and how many are tried.
+const MIN_POINTS: u64 = 4;
+const MAX_TRIES: u64 = 12;
+/// Fields in which a value is computed until two agree.
+const MAX_FIELDS: usize = 4;
+
+/// How two values were found to be the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Agreement {
+    /// Both are rational numbers.
+    Number,
+    /// Both are written the same.
+    Form,
+    /// They agree modulo large primes at random points.
+    Identity,
+    /// They agree to many digits at random points.
+    Digits,
+}
+
+/// Compares values; what it computes depends on the two answers alone.
+pub(crate) struct Judge {
+    seed: u64,
+    /// What the question says of the unit of a right answer that names none.
+    pub(crate) question: Question,
+    pub(crate) meter: Meter,
+    fields: RefCell<Vec<Field>>,
+}
+
+/// A real number, or an infinity, as far as it takes to put it in order among others.
+#[derive(Debug, Clone)]
+pub(crate) enum RealNumber {
+    Infinite(bool),
+    Exact(BigRational),
+    Digits(Box<numeric::Value>),
+}
+
+impl Judge {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            question: Question::default(),
+            meter: Meter::new(),
+            fields: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn asked(self, question: Question) -> Self {
+        Self { question, ..self }
+    }
+
+    pub(crate) fn rational(&self, expr: &Expr) -> Option<BigRational> {
+        rational(expr, &self.meter)
+    }
+
+    pub(crate) fn same(&self, right: &Expr, given: &Expr) -> Option<Agreement> {
+        if let (Some(right), Some(given)) = (self.rational(right), self.rational(given)) {
+            return (right == given).then_some(Agreement::Number);
+        }
+        if right == given {
+            return Some(Agreement::Form);
+        }
+        if is_infinite(right) || is_infinite(given) {
+            return (infinity(right)? == infinity(given)?).then_some(Agreement::Form);
+        }
+        match self.identity(right, given) {
+            Some(same) => same.then_some(Agreement::Identity),
+            None => self.digits(right, given)?.then_some(Agreement::Digits),
+        }
+    }
+
+    /// Whether the values agree in large fields; `None` where they cannot be computed there.
+    fn identity(&self, right: &Expr, given: &Expr) -> Option<bool> {
+        let mut agreed = 0;
+        for number in 0..MAX_FIELDS {
+            let value = |expr| self.modular(number, expr);
+            match (value(right), value(given)) {
+                (Ok(a), Ok(b)) if a != b => return Some(false),
+                (Ok(_), Ok(_)) => agreed += 1,
+                (Err(Missing::Unknown), _) | (_, Err(Missing::Unknown)) => return None,
+                _ => {}
+            }
+            if agreed == 2 {
+                return Some(true);
+            }
+        }
+        (agreed > 0).then_some(true)
+    }
+
+    fn modular(&self, number: usize, expr: &Expr) -> Result<Element, Missing> {
+        let mut fields = self.fields.borrow_mut();
+        while fields.len() <= number {
+            // A prime is found.
+            self.meter.spend(2_000).ok_or(Missing::Unknown)?;
+            let next = Field::new(self.seed, fields.len() as u64);
+            fields.push(next);
+        }
+        fields[number].value(expr, &self.meter)
+    }
+
+    /// What is the same of equal values, and of others hardly ever; where there is something of that kind.
+    pub(crate) fn fingerprint(&self, expr: &Expr) -> Option<Element> {
+        self.modular(0, expr).ok()
+    }
+
+    fn digits(&self, right: &Expr, given: &Expr) -> Option<bool> {
+        let mut agreed = 0;
+        for number in 0..MAX_TRIES {
+            let mut point = Point::new(self.seed, number);
+            let Some((a, b)) = self.both(right, given, &mut point) else {
+                if point.is_anywhere() || self.meter.is_spent() {
+                    return None;
+                }
+                continue;
+            };
+            if !a.equals(&b) {
+                return Some(false);
+            }
+            agreed += 1;
+            if agreed == MIN_POINTS || point.is_anywhere() {
+                return Some(true);
+            }
+        }
+        None
+    }
+
+    /// Both values at a point, to as many digits.
+    fn both(
+        &self,
+        right: &Expr,
+        given: &Expr,
+        point: &mut Point,
+    ) -> Option<(numeric::Value, numeric::Value)> {
+        let mut extra = 0;
+        let mut a = self.computed(right, point, &mut extra)?;
+        let b = self.computed(given, point, &mut extra)?;
+        if !a.is_as_exact_as(&b) {
+            a = self.computed(right, point, &mut extra)?;
+        }
+        Some((a, b))
+    }
+
+    /// The value at a point, with at least so many bits besides as `extra` says, which is raised where it takes more. Takes what that costs from what is left.
+    fn computed(
+        &self,
+        expr: &Expr,
+        point: &mut Point,
+        extra: &mut usize,
+    ) -> Option<numeric::Value> {
+        for _ in 0..MAX_RAISES {
+            let longer = 1 + *extra as u64 / 256;
+            let cost = u64::from(self.cost(expr)) * STEPS_PER_COST;
+            self.meter
+                .spend(cost.saturating_mul(longer).saturating_mul(longer))?;
+            match numeric::value(expr, point, &self.meter, *extra)? {
+                Computed::Value(value) => return Some(value),
+                Computed::Needs(more) => *extra = more,
+            }
+        }
+        None
+    }
+
+    /// The real number that an expression without variables is.
+    pub(crate) fn real_number(&self, expr: &Expr) -> Option<RealNumber> {
+        if let Some(positive) = infinity(expr) {
+            return Some(RealNumber::Infinite(positive));
+        }
+        if let Some(exact) = self.rational(expr) {
+            return Some(RealNumber::Exact(exact));
+        }
+        self.digits_of(expr)
+            .map(|value| RealNumber::Digits(Box::new(value)))
+    }
+
+    fn digits_of(&self, expr: &Expr) -> Option<numeric::Value> {
+        let mut point = Point::new(self.seed, 0);
+        let value = self.computed(expr, &mut point, &mut 0)?;
+        (point.is_anywhere() && value.is_real()).then_some(value)
+    }
+
+    /// Which of two is less; `None` where that may not be computed any more.
+    pub(crate) fn order(&self, a: &RealNumber, b: &RealNumber) -> Option<Ordering> {
+        self.meter.spend(10)?;
+        Some(match (a, b) {
+            (RealNumber::Infinite(a), RealNumber::Infinite(b)) => a.cmp(b),
+            (RealNumber::Infinite(true), _) | (_, RealNumber::Infinite(false)) => Ordering::Greater,
+            (RealNumber::Infinite(false), _) | (_, RealNumber::Infinite(true)) => Ordering::Less,
+            (RealNumber::Exact(a), RealNumber::Exact(b)) => {
+                self.meter.spend(arithmetic(a, b))?;
+                match (below(a, b), a == b) {
+                    (true, _) => Ordering::Less,
+                    (_, true) => Ordering::Equal,
+                    _ => Ordering::Greater,
+                }
+            }
+            (RealNumber::Digits(a), RealNumber::Digits(b)) => {
+                self.meter.spend(1_000)?;
+                told_apart(a, b)?
+            }
+            (RealNumber::Digits(a), RealNumber::Exact(b)) => {
+                self.meter.spend(1_000)?;
+                told_apart(a, &numeric::of_rational(b)?)?
+            }
+            (RealNumber::Exact(a), RealNumber::Digits(b)) => {
+                self.meter.spend(1_000)?;
+                told_apart(&numeric::of_rational(a)?, b)?
+            }
+        })
+    }
+
+    /// Whether two expressions differ by a factor that is the same everywhere and not 0: the sign of it.
+    pub(crate) fn proportional(&self, right: &Expr, given: &Expr) -> Option<f64> {
+        let mut before: Option<(numeric::Value, numeric::Value)> = None;
+        let (mut agreed, mut sign) = (0, 0.0);
+        for number in 0..MAX_TRIES {
+            let mut point = Point::new(self.seed, number);
+            let Some((a, b)) = self.both(right, given, &mut point) else {
+                if self.meter.is_spent() {
+                    return None;
+                }
+                continue;
+            };
+            if a.is_zero() != b.is_zero() {
+                return None;
+            }
+            if a.is_zero() {
+                continue;
+            }
+            if let Some((c, d)) = &before {
+                if !a.over(&b)?.equals(&c.over(d)?) {
+                    return None;
+                }
+                agreed += 1;
+            } else {
+                sign = a.over(&b)?.real()?;
+                before = Some((a, b));
+            }
+            if agreed == MIN_POINTS {
+                return Some(sign);
+            }
+        }
+        None
+    }
+}
+
+/// Which of two is less; `None` where more digits of one are known, and those of both are the same.
+fn told_apart(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
+    let order = a.order(b);
+    (order != Ordering::Equal || a.is_as_exact_as(b)).then_some(order)
+}
+
+/// Whether it is ∞ or −∞.
+pub(crate) fn is_infinite(expr: &Expr) -> bool {
+    infinity(expr).is_some()
+}
+
+/// Whether it is ∞ or −∞.
+fn infinity(expr: &Expr) -> Option<bool> {
+    match expr {
+        Expr::Constant(Constant::Infinity) => Some(true),
+        Expr::Negative(inner) => infinity(inner).map(|positive| !positive),
+        _ => None,
+    }
+}
+
+impl Judge {
+    /// What it costs to compute to many digits: 4 for a function, 8 for two or for a root, 1 for everything else.
+    fn cost(&self, expr: &Expr) -> u32 {
+        let parts = |parts: &[Expr]| {
+            parts
+                .iter()
+                .map(|part| self.cost(part))
+                .fold(0, u32::saturating_add)
+        };
+        match expr {
+            Expr::Call(function, arguments) => {
+                let twice = matches!(
+                    function,
+                    Function::Tan
+                        | Function::Arcsin
+                        | Function::Arccos
+                        | Function::Arctan
+                        | Function::Cot
+                        | Function::Log
+                        | Function::Sinh
+                        | Function::Cosh
+                        | Function::Tanh
+                );
+                parts(arguments).saturating_add(if twice { 8 } else { 4 })
+            }
+            // A root of what is not a positive number is a logarithm and an exponential, and so are all but square roots.
+            Expr::Root(index, inner) if is_two(index) && self.rational(inner).is_some() => 2,
+            Expr::Root(_, inner) => self.cost(inner).saturating_add(8),
+            Expr::Power(base, power) => {
+                let plain = self
+                    .rational(power)
+                    .is_some_and(|power: BigRational| power.is_integer());
+                let own = if plain { 1 } else { 8 };
+                self.cost(base)
+                    .saturating_add(self.cost(power))
+                    .saturating_add(own)
+            }
+            Expr::Sum(all) | Expr::Product(all) => parts(all),
+            Expr::Negative(inner) | Expr::Degrees(inner) | Expr::Percent(inner) => {
+                self.cost(inner).saturating_add(1)
+            }
+            Expr::Quotient(above, below) => self.cost(above).saturating_add(self.cost(below)),
+            _ => 1,
+        }
+    }
+}
+
+fn is_two(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(two) if *two == BigRational::from_integer(2.into()))
+}

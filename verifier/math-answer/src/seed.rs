@@ -1,0 +1,15 @@
+//! Random numbers that are a function of what is compared, so that a verdict is too.
+
+/// A seed from two answers.
+pub(crate) fn seed(right: &str, given: &str) -> u64 {
+    let bytes = right.bytes().chain([0]).chain(given.bytes());
+    bytes.fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
+}
+
+/// SplitMix64's step (Steele, Lea & Flood 2014).
+pub(crate) fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

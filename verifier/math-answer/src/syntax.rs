@@ -1,0 +1,218 @@
+//! What an answer says, as a tree.
+
+use num_bigint::BigUint;
+use num_rational::BigRational;
+
+/// An answer, or a part of one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expr {
+    /// A number written out: an integer, a decimal, a repeating decimal. Never below 0.
+    Number(BigRational),
+    /// A whole number and a proper fraction: 1⅘.
+    Mixed(BigUint, Box<Expr>),
+    /// A variable, or a name of several letters.
+    Symbol(String),
+    /// A constant.
+    Constant(Constant),
+    /// A sum of at least two terms.
+    Sum(Vec<Expr>),
+    /// Minus a term.
+    Negative(Box<Expr>),
+    /// A product of at least two factors.
+    Product(Vec<Expr>),
+    /// A fraction, or a division.
+    Quotient(Box<Expr>, Box<Expr>),
+    /// A power.
+    Power(Box<Expr>, Box<Expr>),
+    /// A root: its index, and what stands under it.
+    Root(Box<Expr>, Box<Expr>),
+    /// A function of its arguments.
+    Call(Function, Vec<Expr>),
+    /// A function without a meaning of its own: f(2).
+    Apply(String, Vec<Expr>),
+    /// An angle in degrees.
+    Degrees(Box<Expr>),
+    /// A percentage.
+    Percent(Box<Expr>),
+    /// ± or ∓ before a term.
+    PlusMinus(Side, Box<Expr>),
+    /// A number with a unit, or with a word for what is counted.
+    Quantity(Box<Expr>, String),
+    /// An amount of money, and in what.
+    Money(char, Box<Expr>),
+    /// Digits in a base.
+    Based(String, u32),
+    /// Elements in brackets: a point, a vector, an interval.
+    Tuple(Bracket, Vec<Expr>, Bracket),
+    /// Elements in braces.
+    Set(Vec<Expr>),
+    /// Elements without brackets, of which the order says nothing.
+    List(Vec<Expr>),
+    /// Rows of a matrix, or of a determinant.
+    Matrix(bool, Vec<Vec<Expr>>),
+    /// Sets put together.
+    Combine(Box<Expr>, SetOperator, Box<Expr>),
+    /// A chain of equations or inequalities: one more expression than relations.
+    Relation(Vec<Expr>, Vec<Relation>),
+    /// `a : b : c`.
+    Ratio(Vec<Expr>),
+    /// Words.
+    Words(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Constant {
+    Pi,
+    E,
+    I,
+    Infinity,
+}
+
+/// The upper or the lower sign of ±.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    PlusMinus,
+    MinusPlus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bracket {
+    Round,
+    Square,
+    Angle,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetOperator {
+    Union,
+    Intersection,
+    Difference,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relation {
+    Equal,
+    /// ≈
+    Near,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+}
+
+/// Functions that the comparison can compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Function {
+    Sin,
+    Cos,
+    Tan,
+    Cot,
+    Sec,
+    Csc,
+    Arcsin,
+    Arccos,
+    Arctan,
+    Sinh,
+    Cosh,
+    Tanh,
+    /// Natural.
+    Ln,
+    /// Base, argument.
+    Log,
+    Exp,
+    Abs,
+    Floor,
+    Ceiling,
+    Factorial,
+    Binomial,
+    Gcd,
+    Lcm,
+    Min,
+    Max,
+}
+
+impl Function {
+    /// The function of a name, as LaTeX or plain text writes it.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "sin" => Self::Sin,
+            "cos" => Self::Cos,
+            "tan" | "tg" => Self::Tan,
+            "cot" | "ctg" => Self::Cot,
+            "sec" => Self::Sec,
+            "csc" | "cosec" => Self::Csc,
+            "arcsin" | "asin" => Self::Arcsin,
+            "arccos" | "acos" => Self::Arccos,
+            "arctan" | "atan" => Self::Arctan,
+            "sinh" => Self::Sinh,
+            "cosh" => Self::Cosh,
+            "tanh" => Self::Tanh,
+            "ln" => Self::Ln,
+            "log" => Self::Log,
+            "exp" => Self::Exp,
+            "gcd" => Self::Gcd,
+            "lcm" => Self::Lcm,
+            "min" => Self::Min,
+            "max" => Self::Max,
+            _ => return None,
+        })
+    }
+
+    /// Its inverse, where `f^{-1}` writes that.
+    pub(crate) fn inverse(self) -> Option<Self> {
+        Some(match self {
+            Self::Sin => Self::Arcsin,
+            Self::Cos => Self::Arccos,
+            Self::Tan => Self::Arctan,
+            _ => return None,
+        })
+    }
+}
+
+impl Expr {
+    /// What it is made of.
+    pub(crate) fn parts(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Sum(all)
+            | Expr::Product(all)
+            | Expr::List(all)
+            | Expr::Set(all)
+            | Expr::Tuple(_, all, _)
+            | Expr::Call(_, all)
+            | Expr::Apply(_, all)
+            | Expr::Relation(all, _)
+            | Expr::Ratio(all) => all.iter().collect(),
+            Expr::Quotient(a, b)
+            | Expr::Power(a, b)
+            | Expr::Root(a, b)
+            | Expr::Combine(a, _, b) => {
+                vec![a, b]
+            }
+            Expr::Negative(inner)
+            | Expr::Degrees(inner)
+            | Expr::Percent(inner)
+            | Expr::PlusMinus(_, inner)
+            | Expr::Quantity(inner, _)
+            | Expr::Money(_, inner)
+            | Expr::Mixed(_, inner) => vec![inner],
+            Expr::Matrix(_, rows) => rows.iter().flatten().collect(),
+            Expr::Number(_)
+            | Expr::Symbol(_)
+            | Expr::Constant(_)
+            | Expr::Based(..)
+            | Expr::Words(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a variable is among its parts.
+    pub(crate) fn has_variable(&self) -> bool {
+        matches!(self, Expr::Symbol(_)) || self.parts().into_iter().any(Expr::has_variable)
+    }
+
+    /// Levels of parts within parts.
+    pub(crate) fn depth(&self) -> usize {
+        1 + self.parts().into_iter().map(Expr::depth).max().unwrap_or(0)
+    }
+}

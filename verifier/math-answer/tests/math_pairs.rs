@@ -1,0 +1,217 @@
+//! Hundreds of pairs of answers, with what a careful reader says of them.
+
+use math_answer::pairs::{Pair, Reading, read};
+use math_answer::{Answer, Comparison, Policy, compare, compare_read};
+
+fn pairs() -> Vec<Pair<'static>> {
+    read(include_str!("math_pairs.tsv")).expect("pairs")
+}
+
+fn same(right: &str, given: &str, policy: Policy) -> bool {
+    matches!(compare(right, given, policy), Comparison::Same(_))
+}
+
+fn asked(question: &str, right: &str, given: &str, policy: Policy) -> bool {
+    let right = Answer::read(right).asked_by(question);
+    let found = compare_read(&right, &Answer::read(given), policy);
+    matches!(found, Comparison::Same(_))
+}
+
+#[test]
+fn every_pair_has_the_verdict_of_a_careful_reader() {
+    let pairs = pairs();
+    assert!(pairs.len() >= 600, "{}", pairs.len());
+    let mut wrong = Vec::new();
+    for pair in pairs {
+        let (right, given) = (pair.right, pair.given);
+        let (standard, lenient) = match pair.reading {
+            Reading::Same => (true, true),
+            Reading::Unfinished => (false, true),
+            Reading::Different => (false, false),
+        };
+        if same(right, given, Policy::Standard) != standard
+            || same(right, given, Policy::Lenient) != lenient
+        {
+            wrong.push(format!(
+                "{pair:?}: {:?}",
+                compare(right, given, Policy::Standard)
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// A line of `math_asked.tsv`: verdict, question, right answer, given answer.
+#[test]
+fn what_a_task_asks_decides_what_is_counted_and_in_which_unit() {
+    let mut wrong = Vec::new();
+    for line in include_str!("math_asked.tsv").lines() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [verdict, question, right, given] = fields[..] else {
+            panic!("four fields: {line}");
+        };
+        if asked(question, right, given, Policy::Standard) != (verdict == "=") {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "wrong:\n{}", wrong.join("\n"));
+}
+
+/// The right answer decides in which unit a bare number is, and what a comma between digits says, so that only what has neither is looked at.
+#[test]
+fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
+    let mut wrong = Vec::new();
+    for Pair { right, given, .. } in pairs() {
+        if !right.contains('\u{0}') && !same(right, right, Policy::Standard) {
+            wrong.push(format!("{right} is not itself"));
+        }
+        let both = format!("{right} {given}").to_lowercase();
+        if ["%", "per", "pct", "circ", "°", "degree", "1,234", "20,100"]
+            .iter()
+            .any(|unit| both.contains(unit))
+        {
+            continue;
+        }
+        let same = |one, other| asked(&both, one, other, Policy::Lenient);
+        if same(right, given) != same(given, right) {
+            wrong.push(format!("{right} | {given} is not the same both ways"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// Each of these would never end if what it writes were computed.
+#[test]
+fn hostile_answers_end_and_equal_nothing_else() {
+    for hostile in [
+        "9".repeat(1 << 20),
+        r"10^{10^{10^{10}}}".to_owned(),
+        format!("1*10^{{{}}}", "9".repeat(100)),
+        format!("10^{{{}}}", "9".repeat(100)),
+        "{".repeat(1 << 16),
+        r"\frac".repeat(800),
+        r"\sqrt[".repeat(600),
+        r"\sqrt".repeat(600) + "2",
+        "1,".repeat(2_000),
+        format!("{}1{}", "(".repeat(2_000), ")".repeat(2_000)),
+        format!("{}1{}", "(".repeat(40), ")".repeat(40)),
+        r"\text{".repeat(600),
+        "!".repeat(1000),
+        format!("9{}", "!".repeat(60)),
+        "9^9^9^9^9^9".to_owned(),
+        format!(r"\sin({}1{})", r"\sin(".repeat(40), ")".repeat(40)),
+        r"\sin x + ".repeat(300) + "1",
+        r"\pm 1".repeat(300),
+        r"\pm 1\cup 2".to_owned(),
+        r"\begin{pmatrix}\pm 1\end{pmatrix}".to_owned(),
+        "1/2".repeat(600),
+        format!(r"\{{{}\}}", r"\sin 1, \cos 2, ".repeat(60) + "1"),
+        format!(r"{}(1,2)", r"(0,1)\cup".repeat(400)),
+        r"\binom{100000}{50000}".to_owned(),
+        "e^{e^{e^{e^9}}}".to_owned(),
+        r"\ln\ln\ln\ln\ln 2".to_owned(),
+        format!("x^{{{}}}", "9".repeat(300)),
+        format!("{}1", "1+".repeat(900)),
+        format!("(x+1)^{{{}}}", "9".repeat(50)),
+        r"\sqrt{98765432109876543210987654321}".to_owned(),
+        format!(r"7\text{{{}}}", " mile^9".repeat(500)),
+        format!(r"7\text{{{}}}", " million".repeat(500)),
+        format!(r"7\text{{{}}}", " apples".repeat(500)),
+        r"7\text{ or 8}".repeat(290),
+        r"\{x|".repeat(800),
+        "f(".repeat(1000),
+        r"\text{(A)}(".repeat(300),
+        r"7\text{ hours }".repeat(250),
+        r"7^{\text{th}}".repeat(300),
+        "3e9".repeat(1000),
+        r"\begin{cases}".repeat(250),
+        r"\text{the ratio }(".repeat(300),
+        "the ratio x:".repeat(300) + "1",
+        "the ratio ".repeat(400) + "x=1",
+        "1:".repeat(1_000) + "1=2",
+        "AB:BC=".repeat(300) + "2",
+        format!("{}x{}", "2(1+".repeat(40), ")".repeat(40)),
+        format!("{}x{}", "9999999999(1+".repeat(40), ")/7".repeat(40)),
+        format!("{}x+1{}", "(".repeat(40), ")/3".repeat(40)),
+        format!("2({}x)", "x+".repeat(900)),
+        format!("{}x<1", "999999999999x+".repeat(120)),
+        format!("{}x<1", "2x<".repeat(600)),
+        "m=1,n=4;".repeat(250),
+        "(1,4),".repeat(300),
+        "40 per cent ".repeat(150),
+    ] {
+        for right in [
+            "1",
+            r"\sqrt{2}",
+            "x",
+            r"\sin 1, \cos 2",
+            r"(0,1)\cup(2,3)",
+            r"\sqrt{98765432109876543210987654323}",
+            "2x+2",
+            "x<2",
+            "(1,5),(2,3)",
+        ] {
+            assert_eq!(
+                compare(right, &hostile, Policy::Lenient),
+                Comparison::Different,
+                "{right}"
+            );
+        }
+        let _ = compare(&hostile, &hostile, Policy::Lenient);
+        let _ = compare(&hostile, &format!("{hostile}+1"), Policy::Lenient);
+    }
+}
+
+/// What was judged before, on which thread, and in which order, changes neither a verdict nor the rule.
+#[test]
+fn a_verdict_depends_on_the_two_answers_alone() {
+    let pairs = pairs();
+    let judge = |pair: &Pair<'_>| {
+        [Policy::Standard, Policy::Lenient].map(|policy| compare(pair.right, pair.given, policy))
+    };
+    let forwards: Vec<[Comparison; 2]> = pairs.iter().map(judge).collect();
+    let mut backwards: Vec<[Comparison; 2]> = pairs.iter().rev().map(judge).collect();
+    backwards.reverse();
+    assert_eq!(forwards, backwards);
+    // Behind one that spends all that a comparison may.
+    let hostile = format!(r"\{{{}\}}", r"\sin 1, \cos 2, ".repeat(60) + "1");
+    let threads = 4;
+    std::thread::scope(|scope| {
+        let each: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (pairs, hostile, judge) = (&pairs, &hostile, &judge);
+                scope.spawn(move || {
+                    let mine = pairs.iter().skip(thread).step_by(threads);
+                    mine.map(|pair| {
+                        let _ = compare(r"\sin 1, \cos 2", hostile, Policy::Lenient);
+                        judge(pair)
+                    })
+                    .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for (thread, verdicts) in each.into_iter().enumerate() {
+            let verdicts = verdicts.join().expect("a thread ends");
+            let expected: Vec<_> = forwards
+                .iter()
+                .skip(thread)
+                .step_by(threads)
+                .copied()
+                .collect();
+            assert_eq!(verdicts, expected, "thread {thread}");
+        }
+    });
+}
