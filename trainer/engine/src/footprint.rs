@@ -2,6 +2,7 @@
 //!
 //! The sizes are those of the buffers that the engine will plan, for completions of full length; shorter ones touch less of them.
 
+use crate::api::EngineOptions;
 use crate::backend::Dtype;
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
@@ -11,7 +12,6 @@ use crate::model::layout::Layout;
 use crate::model::work::{Back, Both, Widths, Work};
 use crate::model::{PACK_TOKENS, kv_row_elements};
 use crate::train::kept::{Plan, default_budget};
-use crate::api::EngineOptions;
 
 /// The sizes of a run's batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use super::blocks::{BLOCK, blocks_for};
 use super::scheduler::{Piece, Scheduler};
 use super::sequence::Sequence;
+use crate::api::{Completion, GenerateRequest};
 use crate::batch::{Batch, Draw, Span};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::text::Tokenizer;
-use crate::api::{Completion, GenerateRequest};
 
 /// Tokens of prompts that are computed in one step beside the running samples' own.
 pub(crate) const CHUNK: usize = 1024;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::blocks::{Rows, blocks_for};
+use crate::api::{Finish, GenerateRequest};
 use crate::batch::Sampled;
 use crate::sample::Sampling;
 use crate::text::{StopStrings, Tokenizer};
-use crate::api::{Finish, GenerateRequest};
 
 /// Where a sample stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

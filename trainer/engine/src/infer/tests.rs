@@ -8,10 +8,10 @@ use super::blocks::BLOCK;
 use super::runner::batch;
 use super::scheduler::Scheduler;
 use super::sequence::{Phase, Sequence};
+use crate::api::{Finish, GenerateRequest};
 use crate::batch::Sampled;
 use crate::sample::Sampling;
 use crate::text::bytes;
-use crate::api::{Finish, GenerateRequest};
 
 /// Whose token a row holds: request, sample or prompt, position from its beginning.
 type Label = (usize, Option<usize>, usize);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::api::{AdamW, Device};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Rows, Target, cpu,
 };
@@ -12,7 +13,6 @@ use crate::load::{Tensor, Weights};
 use crate::model::{Model, Part};
 use crate::sample::{Sampling, uniform};
 use crate::train;
-use crate::api::{AdamW, Device};
 
 /// How far a device's numbers are from the cpu backend's.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]

@@ -1,7 +1,7 @@
 //! AdamW's numbers for one update, and clipping.
 
-use crate::backend::AdamWStep;
 use crate::api::AdamW;
+use crate::backend::AdamWStep;
 
 /// Numbers of the update `count` (from 1), given the global gradient norm.
 ///

@@ -1,12 +1,12 @@
 //! Sketches of several gradients of one mini-batch: one forward pass, a backward pass for each; weights and moments stay as they are.
 
+use crate::api::Objectives;
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::train::pack::pack;
 use crate::train::projection::Sketch;
 use crate::train::step::{LEAN, MiniBatch, check_gradient, live, room, tokens};
-use crate::api::Objectives;
 
 /// The sketch of the gradient of Σ dlogp · log π for each set of `dlogp` that `objectives` returns.
 ///

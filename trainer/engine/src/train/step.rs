@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use crate::api::{AdamW, Objective, StepReport};
 use crate::backend::Buf;
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
@@ -20,7 +21,6 @@ use crate::sample::{self, LEAST_TEMPERATURE};
 use crate::train::adamw;
 use crate::train::kept::{Kept, Plan, default_budget};
 use crate::train::pack::{Pack, pack};
-use crate::api::{AdamW, Objective, StepReport};
 
 /// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. `None` if the objective skips the update. Weights and moments stay as they
 /// were then, and on an error.

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thought_is_no_answer() {
+    fn thoughts_are_dropped() {
         assert_eq!(boxed(r"<think>\boxed{1}</think> \boxed{2}"), Some("2"));
         assert_eq!(boxed(r"<think>\boxed{1}</think> done"), None);
         assert_eq!(boxed(r"<think>perhaps \boxed{1}"), None);
