@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use sandboxes::wasm::WasmSandbox;
-use sandboxes::{Limits, Program, Sandbox, SandboxError};
+use sandboxes::{Limits, Program, Request, Sandbox, SandboxError, Work};
 
 /// Timed runs; the quickest and the median are printed.
 const RUNS: usize = 21;
@@ -40,10 +40,9 @@ fn main() -> Result<(), SandboxError> {
     let program = Program {
         source: &source,
         entry_point,
-        calls,
-        watch: None,
     };
-    let run = sandbox.run(&program, &Limits::default())?;
+    let request = Request::new(Work::Calls { program, calls }, &Limits::default());
+    let run = sandbox.run(&request)?;
     println!(
         "{}",
         format!("{run:#?}").chars().take(SHOWN).collect::<String>()
@@ -51,7 +50,7 @@ fn main() -> Result<(), SandboxError> {
     let mut times = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
         let start = Instant::now();
-        let again = sandbox.run(&program, &Limits::default())?;
+        let again = sandbox.run(&request)?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
         assert_eq!(
             again, run,

@@ -3,8 +3,11 @@
 pub mod docker;
 pub mod lean;
 pub mod outline;
-mod protocol;
+pub mod protocol;
 pub mod sandbox;
 pub mod wasm;
 
-pub use sandbox::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError, Watch};
+pub use sandbox::{
+    Call, Deferred, End, Identity, Limits, Patience, Program, Request, Run, Sandbox, SandboxError,
+    Watch, Work,
+};

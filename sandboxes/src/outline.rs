@@ -1,16 +1,17 @@
 //! What texts define and use, as the sandbox's own interpreter reads them. Nothing of them is run.
 //!
-//! `guest/outline.py` reads one text after another. A text that breaks the reading off, or uses up its fuel, is left unread, and the next is read in a fresh instance, so that no text decides
-//! what becomes of another, but where the fuel is used up. Where a clock ends the reading, nothing is said of any text, as the next reading might say more.
+//! `guest/outline.py` reads one text after another. A text that breaks the reading off stays unread, and the next is read in a fresh instance, so that no text decides what
+//! becomes of another. Where the fuel is used up, all further texts stay unread. Where a clock ends the reading, the outcome is an error for all texts, as another reading might
+//! get further.
 
 use std::ops::Range;
 
 use serde::Deserialize;
 
-use crate::{Call, End, Limits, Run, Sandbox, SandboxError};
+use crate::{Call, End, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 /// Instances besides the first in which texts are read, where one breaks off.
-const FURTHER: usize = 3;
+const MAX_FURTHER: usize = 3;
 
 /// A text that may be Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,13 +87,16 @@ pub fn read(
         .map(|text| serde_json::json!([text.header, text.text, text.loose]).to_string())
         .collect();
     let mut outlines = Vec::with_capacity(texts.len());
-    for _ in 0..=FURTHER {
+    for _ in 0..=MAX_FURTHER {
         if outlines.len() >= calls.len() {
             break;
         }
+        let work = Work::Outline {
+            texts: &calls[outlines.len()..],
+        };
         let Run {
             calls: read, end, ..
-        } = sandbox.outline(&calls[outlines.len()..], limits)?;
+        } = sandbox.run(&Request::new(work, limits))?;
         outlines.extend(read.iter().map(outline));
         match end {
             End::OutOfTime => return Err(Stopped::OutOfTime),

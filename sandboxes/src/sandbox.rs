@@ -7,62 +7,80 @@ use serde::{Deserialize, Serialize};
 
 /// Runs a candidate's Python program where it can harm nothing, and hands back what its function returned.
 ///
-/// Everything said in [`Run`] was observed by the host; nothing is believed because the guest says so.
+/// The host observed everything in a [`Run`] itself; it believes nothing because the guest says so.
 pub trait Sandbox: Send + Sync {
     /// What the verdicts made with this sandbox depend on; part of the cache key.
     fn identity(&self) -> &Identity;
 
-    /// Executes `program.source` in a fresh instance, then calls `program.entry_point` once for each element of `program.calls`,
-    /// in order, in that same instance.
+    /// Does the work of `request`, in instances of its own.
     ///
     /// # Errors
-    /// [`SandboxError`] where the sandbox itself failed: never for anything that the program did.
-    fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError>;
+    /// [`SandboxError`] where there is no run: never for anything that the program did.
+    fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError>;
+}
 
-    /// The two-instance form for tasks with test code. `tests` run one after another in a judge's instance in which
-    /// `program.entry_point` is a stub that calls out; the candidate's instance runs `program.source` and answers those calls with encoded values.
-    /// `program.calls` is not used; `program.watch` is asked about the tests. Each element of the answer says how one test ended: a [`Call::Returned`] with value
-    /// `null` where it ran without an exception.
-    ///
-    /// # Errors
-    /// As [`Sandbox::run`].
-    fn run_tests(
-        &self,
-        program: &Program<'_>,
-        prelude: &str,
-        tests: &[String],
-        limits: &Limits,
-    ) -> Result<Run, SandboxError>;
+/// One run that a sandbox is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What to do.
+    pub work: Work<'a>,
+    /// Looks at how each call (or test) ended, and may end the run there.
+    pub watch: Option<&'a Watch>,
+    /// Whether the run may wait.
+    pub patience: Patience,
+    /// What the run may use.
+    pub limits: Limits,
+}
 
-    /// Has the harness's own `outline` answer each of `calls`, JSON arrays as [`crate::outline::read`] writes them, in an instance in which no program runs, so that
-    /// the answers are true.
-    ///
-    /// # Errors
-    /// As [`Sandbox::run`].
-    fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError>;
-
-    /// As [`Sandbox::run`], for whoever gives a program up that takes long, and then waits for nothing else either: the end of a run, [`End::OutOfTime`], says no more than
-    /// that.
-    ///
-    /// # Errors
-    /// As [`Sandbox::run`].
-    fn run_once(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        self.run(program, limits)
+impl<'a> Request<'a> {
+    /// A run to its end: without a watch, and it may wait.
+    #[must_use]
+    pub fn new(work: Work<'a>, limits: &Limits) -> Request<'a> {
+        Request {
+            work,
+            watch: None,
+            patience: Patience::Wait,
+            limits: *limits,
+        }
     }
+}
 
-    /// [`Sandbox::run_tests`] in the manner of [`Sandbox::run_once`].
-    ///
-    /// # Errors
-    /// As [`Sandbox::run`].
-    fn run_tests_once(
-        &self,
-        program: &Program<'_>,
-        prelude: &str,
-        tests: &[String],
-        limits: &Limits,
-    ) -> Result<Run, SandboxError> {
-        self.run_tests(program, prelude, tests, limits)
-    }
+/// What a sandbox can do.
+#[derive(Debug, Clone, Copy)]
+pub enum Work<'a> {
+    /// Executes the program's source in a fresh instance, then calls its entry point once for each element of `calls`, in order, in that same instance.
+    Calls {
+        /// The program.
+        program: Program<'a>,
+        /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
+        calls: &'a [String],
+    },
+    /// Judges by test code, in two instances. The judge's runs `tests` one after another; in it, the program's entry point is a stub that calls out. The
+    /// candidate's runs the program's source and answers those calls with encoded values. [`Run::calls`] says how each test ended: a [`Call::Returned`] with
+    /// value `null` where it ran without an exception.
+    Tests {
+        /// The program.
+        program: Program<'a>,
+        /// Code that the judge's instance runs before the first test.
+        prelude: &'a str,
+        /// The source of each test.
+        tests: &'a [String],
+    },
+    /// Has the harness's own `outline` read each of `texts`, JSON arrays as [`crate::outline::read`] writes them. No program runs in its instance, so its answers
+    /// are true.
+    Outline {
+        /// The texts.
+        texts: &'a [String],
+    },
+}
+
+/// What a run does where it would have to wait for others to free what it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// It waits.
+    Wait,
+    /// It is deferred ([`Deferred::Long`]).
+    Defer,
 }
 
 /// What a verdict depends on besides the program.
@@ -76,20 +94,17 @@ pub struct Identity {
     pub digest: String,
 }
 
-/// A candidate's program and the calls to make.
+/// A candidate's program.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
     /// Python source.
     pub source: &'a str,
     /// The function to call.
     pub entry_point: &'a str,
-    /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
-    pub calls: &'a [String],
-    /// Looks at how each call (or test) ended, and may end the run there.
-    pub watch: Option<&'a Watch>,
 }
 
-/// Whether a run goes on after its call of that number, from 0, ended so. It is asked once a call, in their order; a run that is repeated is a new one to it.
+/// Decides whether a run goes on after one of its calls, from how that call ended. It is asked once per call, in order, with the call's number from 0; a repeated run is a
+/// new one to it.
 #[derive(Clone)]
 pub struct Watch(Arc<GoesOn>);
 
@@ -122,9 +137,9 @@ pub struct Limits {
     pub fuel: u64,
     /// Bytes of the instance's memory: the linear memory in wasm, the container's in Docker.
     pub memory: u64,
-    /// Bytes of standard output and error that are kept; more is dropped.
+    /// Bytes of standard output and error that a run returns; more is dropped.
     pub output: usize,
-    /// Bytes of one encoded value that are kept; see [`Call::Returned`].
+    /// Bytes of one encoded value that a run returns; see [`Call::Returned`].
     pub value: usize,
     /// Wall-clock seconds after which a run is stopped, far beyond what `fuel` allows: as a failure of the sandbox, but in Docker, where a program can wait, as one
     /// that is out of time.
@@ -147,7 +162,7 @@ impl Default for Limits {
 /// What happened in one instance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// How each call ended, as far as the run got: never longer than `program.calls`.
+    /// How each call (or test, or text) ended, as far as the run got: never longer than what was asked for.
     pub calls: Vec<Call>,
     /// How the run ended.
     pub end: End,
@@ -199,19 +214,31 @@ pub enum End {
     OutOfTime,
     /// The memory limit was met.
     OutOfMemory,
-    /// In Docker: the machine had no memory left, and the kernel stopped this program, as the largest. Another run may end otherwise.
+    /// In Docker: the machine had no memory left, and the kernel stopped this program, as the largest. Another run may end otherwise, but none is deferred for it: a
+    /// program could make its own verdict impossible.
     MachineOutOfMemory,
     /// The guest left or trapped in some other way (exit, abort, stack overflow): what it was.
     Died(String),
 }
 
-/// A failure of the sandbox itself, which says nothing about the program.
-#[derive(Debug, thiserror::Error)]
+/// Why there is no run. It says nothing about the program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
-    /// The sandbox cannot work on this machine until someone acts: what is missing, and the remedy.
+    /// The sandbox cannot work on this machine, or do this request, until someone acts: what is missing, and the remedy.
     #[error("{0}")]
     Unusable(String),
-    /// Something went wrong this time; the same run may succeed later.
+    /// The same request may have a run later.
+    #[error(transparent)]
+    Deferred(#[from] Deferred),
+}
+
+/// Why a run is put off.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Deferred {
+    /// The program takes longer than whoever asked waits for it ([`Patience::Defer`]).
+    #[error("the program is not over soon")]
+    Long,
+    /// The sandbox failed this time: what happened.
     #[error("{0}")]
-    Transient(String),
+    Failed(String),
 }

@@ -68,7 +68,7 @@ fn an_error_is_an_answer_and_a_crash_is_none() {
 }
 
 #[test]
-fn what_does_not_end_is_ended() {
+fn a_compilation_past_its_deadline_is_ended() {
     for jail in [Some(Jail::None), jail()].into_iter().flatten() {
         let lean = Compiler::new(stand_in_for_lean(jail), SHORT, 1);
         assert_eq!(lean.compile("", "hang").unwrap_err(), LeanError::Timeout(3));
@@ -200,7 +200,7 @@ fn a_checker_reads_what_was_compiled_and_has_the_last_word() {
 
 /// A process that runs a proof may put anything where its compiled module should be.
 #[test]
-fn what_is_left_in_place_of_a_compiled_module_is_no_way_out() {
+fn a_link_pipe_or_folder_in_place_of_a_compiled_module_is_not_read() {
     let Some(jail) = jail() else { return };
     let secret = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::fs::write(secret.path(), "secret").unwrap();
@@ -214,7 +214,7 @@ fn what_is_left_in_place_of_a_compiled_module_is_no_way_out() {
 }
 
 #[test]
-fn without_a_jail_what_is_written_is_counted() {
+fn without_a_jail_written_bytes_are_counted() {
     for body in ["fill", "litter"] {
         let filled = lean(Jail::None).compile("", body);
         assert_eq!(filled, Err(LeanError::Output(64)), "{body}");

@@ -1,4 +1,4 @@
-//! References of whole data sets, made before anyone asks for a verdict: what each task's own solution returns, which its samples are compared with.
+//! References of whole data sets, made before anyone asks for a verdict. A task's reference is what its own solution returns, with which its samples are compared.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::grade::code::{Absent, CodeGrader};
 use crate::graders::Graders;
 use crate::registry::Known;
 
-/// How long a thread rests that finds only what other processes are making.
+/// How long a thread pauses that finds only references that other processes are making.
 const REST: Duration = Duration::from_millis(100);
 
 /// A task whose reference is to be had.
@@ -56,7 +56,7 @@ pub enum Step {
     },
 }
 
-/// Makes the references of `wanted` with so many threads, and says of each how it went, by its place in the list. What is on disk is not made again; what another process is making
+/// Makes the references of `wanted` with this many threads, and reports how each went, by its index. What is on disk is not made again; what another process is making
 /// is left to it.
 pub fn make(
     graders: &Graders,
@@ -65,11 +65,11 @@ pub fn make(
     note: impl Fn(usize, Step) + Sync,
 ) {
     let mut left = VecDeque::new();
-    for (place, Wanted { task, .. }) in wanted.iter().enumerate() {
+    for (index, Wanted { task, .. }) in wanted.iter().enumerate() {
         if graders.knows_reference(task) {
-            note(place, Step::There);
+            note(index, Step::There);
         } else {
-            left.push_back(place);
+            left.push_back(index);
         }
     }
     let left = Mutex::new(left);
@@ -77,14 +77,14 @@ pub fn make(
     std::thread::scope(|scope| {
         for _ in 0..workers.max(1) {
             scope.spawn(|| {
-                // How many in a row were being made elsewhere.
+                // References in a row that others were making.
                 let mut elsewhere = 0;
                 loop {
-                    let Some(place) = lock().pop_front() else {
+                    let Some(index) = lock().pop_front() else {
                         return;
                     };
-                    match graders.try_reference(&wanted[place].task, false) {
-                        Some(Ok(reference)) => {
+                    match graders.try_reference(&wanted[index].task, false) {
+                        Ok(reference) => {
                             let step =
                                 reference.fault().map_or(Step::Made, |(reason, retryable)| {
                                     Step::Faulty {
@@ -92,20 +92,20 @@ pub fn make(
                                         retryable,
                                     }
                                 });
-                            note(place, step);
+                            note(index, step);
                             elsewhere = 0;
                         }
-                        Some(Err(Absent::Elsewhere | Absent::Long)) => {
+                        Err(Absent::Elsewhere | Absent::Long) => {
                             let mut left = lock();
-                            left.push_back(place);
+                            left.push_back(index);
                             elsewhere += 1;
                             if elsewhere >= left.len() {
                                 drop(left);
                                 std::thread::sleep(REST);
                             }
                         }
-                        None => note(
-                            place,
+                        Err(Absent::Unavailable) => note(
+                            index,
                             Step::Faulty {
                                 reason: "code cannot be judged now".to_owned(),
                                 retryable: true,

@@ -13,7 +13,7 @@ use toml::Table;
 use crate::cache::DISK_BYTES;
 use crate::grade::code::Extraction;
 use crate::grade::{lean, math};
-use crate::pool::MOST_WORKERS;
+use crate::pool::MAX_WORKERS;
 use crate::registry::nearest;
 use keys::{check_keys, insert, parse_value};
 
@@ -306,11 +306,11 @@ impl Config {
                 format!("names `{name}`, which is no grader{near}; the graders are {graders}"),
             );
         }
-        if self.workers > MOST_WORKERS {
+        if self.workers > MAX_WORKERS {
             return fault(
                 "workers",
                 format!(
-                    "is {}, more than the {MOST_WORKERS} that there may be; lower it, or give 0 for as many as cores",
+                    "is {}, more than the {MAX_WORKERS} that there may be; lower it, or give 0 for as many as cores",
                     self.workers
                 ),
             );

@@ -12,7 +12,7 @@ use verifier_api::{GraderInfo, GraderState, Verdict};
 
 use crate::cache::{Key, KeyWriter, Shelf};
 use crate::grade::Grading;
-use crate::grade::code::{self, Absent, CodeGrader, Extent, Extraction, Reference, Unfinished};
+use crate::grade::code::{self, Absent, CodeGrader, Extraction, Reference, TestMode, Unfinished};
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
 use crate::memory;
@@ -37,7 +37,7 @@ pub struct GraderSettings {
     pub limits: Limits,
     /// Bytes for programs that need more than [`memory::MODEST`], together; `None` where what they run in bounds that by itself.
     pub room: Option<u64>,
-    /// Bytes of expected values kept in memory.
+    /// Bytes of expected values in memory.
     pub expected_bytes: usize,
     /// Graders without which the service is not ready.
     pub require: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Graders {
 }
 
 impl Graders {
-    /// None is tried yet: [`Graders::prepare`] does that. Expected values are kept on `shelf`.
+    /// None is tried yet: [`Graders::prepare`] does that. Expected values are stored on `shelf`.
     #[must_use]
     pub fn new(settings: GraderSettings, shelf: Option<Arc<Shelf>>) -> Graders {
         Graders {
@@ -113,22 +113,22 @@ impl Graders {
         Ok(grader)
     }
 
-    /// The verdict on a completion of `prompt`, where it is to be had soon: not on a proof, nor on a program that is not over after a small part of what it may use.
+    /// The verdict on a completion of `prompt`, where a first pass finds it: not on a proof, nor on a program that is not over after a small part of what it may use.
     ///
     /// # Errors
     /// What it has to wait for; a reference that is `given` is not among that.
-    pub fn grade_briefly(
+    pub fn grade_first_pass(
         &self,
         task: &Known,
         prompt: &str,
         completion: &str,
-        extent: Extent,
+        mode: TestMode,
         given: Option<&Reference>,
     ) -> Result<Grading, Unfinished> {
         match &task.spec {
             TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
             TaskSpec::Code(spec) => match self.code_grader(task) {
-                Ok(grader) => grader.grade_briefly(spec, completion, extent, given),
+                Ok(grader) => grader.grade_first_pass(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
             TaskSpec::Lean(_) => Err(Unfinished::Long),
@@ -144,13 +144,13 @@ impl Graders {
         task: &Known,
         prompt: &str,
         completion: &str,
-        extent: Extent,
+        mode: TestMode,
         given: Option<&Reference>,
     ) -> Result<Grading, Key> {
         match &task.spec {
             TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
             TaskSpec::Code(spec) => match self.code_grader(task) {
-                Ok(grader) => grader.grade_with(spec, completion, extent, given),
+                Ok(grader) => grader.grade_with(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
             TaskSpec::Lean(task) => Ok(match self.lean.grader() {
@@ -165,13 +165,18 @@ impl Graders {
         math::grade(question, &spec.answer, completion, self.settings.math)
     }
 
-    /// What the own solution of a task returns, as [`CodeGrader::try_reference`]; `None` where the task has none, or its grader cannot judge.
-    pub fn try_reference(&self, task: &Known, briefly: bool) -> Option<Result<Reference, Absent>> {
-        let TaskSpec::Code(spec) = &task.spec else {
-            return None;
-        };
-        let grader = self.code_grader(task).ok()?;
-        CodeGrader::has_reference(spec).then(|| grader.try_reference(spec, briefly))
+    /// What the own solution of a task returns, as [`CodeGrader::try_reference`].
+    ///
+    /// # Errors
+    /// [`Absent`].
+    pub fn try_reference(&self, task: &Known, first_pass: bool) -> Result<Reference, Absent> {
+        match &task.spec {
+            TaskSpec::Code(spec) if CodeGrader::has_reference(spec) => {
+                let grader = self.code_grader(task).map_err(|_| Absent::Unavailable)?;
+                grader.try_reference(spec, first_pass)
+            }
+            _ => Err(Absent::Unavailable),
+        }
     }
 
     /// Whether what the own solution of a task returns is in memory or on disk.
@@ -204,7 +209,7 @@ impl Graders {
 
     /// The key of a verdict: everything that it depends on.
     #[must_use]
-    pub fn key(&self, task: &Known, prompt: &str, completion: &str, extent: Extent) -> Key {
+    pub fn key(&self, task: &Known, prompt: &str, completion: &str, mode: TestMode) -> Key {
         let writer = KeyWriter::new()
             .field("verdict-1")
             .field(grader(&task.spec));
@@ -237,7 +242,7 @@ impl Graders {
                     .field(memory.to_le_bytes())
                     .field((output as u64).to_le_bytes())
                     .field((value as u64).to_le_bytes())
-                    .field([u8::from(extent == Extent::All)])
+                    .field([u8::from(mode == TestMode::All)])
             }
         };
         writer
@@ -345,7 +350,7 @@ fn try_code(grader: &CodeGrader) -> Result<(), String> {
         ("def double(n):\n    return n + n\n", Verdict::Correct),
         ("def double(n):\n    return n * n\n", Verdict::Incorrect),
     ] {
-        let grading = grader.grade(&task, program, Extent::All);
+        let grading = grader.grade(&task, program, TestMode::All);
         if grading.verdict != wanted {
             return Err(format!(
                 "a sample that should be {wanted:?} was judged {:?} ({}). Run `rapid-verifier doctor` to see what is wrong with the sandbox",
@@ -358,14 +363,14 @@ fn try_code(grader: &CodeGrader) -> Result<(), String> {
 
 /// Where the wasm sandbox lives: the folder of its artifact and the folder of what is made from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WasmPlace {
+pub struct WasmFolders {
     /// Holds `python-snapshot.wasm` and `python-stdlib.zip`; `None` where it has not been fetched.
     pub artifact_dir: Option<PathBuf>,
-    /// Where the warmed module is kept.
+    /// Where the warmed module is stored.
     pub cache_dir: PathBuf,
 }
 
-impl WasmPlace {
+impl WasmFolders {
     /// What opens the sandbox there, having made it where it is not made yet.
     #[must_use]
     pub fn open(self) -> OpenSandbox {
@@ -381,10 +386,10 @@ impl WasmPlace {
         Ok(sandbox.map(|sandbox| Arc::new(sandbox) as Arc<dyn Sandbox>))
     }
 
-    /// The sandbox, made where it is not made yet, which takes a minute or two that `progress` is told of.
+    /// The sandbox, made where it is not made yet, which takes a minute or two which are reported to `progress`.
     ///
     /// # Errors
-    /// As [`WasmPlace::load`].
+    /// As [`WasmFolders::load`].
     pub fn make(&self, progress: &dyn Fn(&str)) -> Result<Arc<dyn Sandbox>, SandboxError> {
         let sandbox = WasmSandbox::open(self.artifact()?, &self.cache_dir, progress)?;
         Ok(Arc::new(sandbox))
@@ -436,7 +441,7 @@ mod tests {
                     expected_bytes: 1 << 20,
                     require: Vec::new(),
                 };
-                Graders::new(settings, None).key(&known, "", "x = 1", Extent::All)
+                Graders::new(settings, None).key(&known, "", "x = 1", TestMode::All)
             })
         };
         let ([one, other], [whole, as_whole]) = (keys(false), keys(true));

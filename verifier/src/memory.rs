@@ -1,15 +1,17 @@
 //! The memory that programs have together.
 //!
 //! Nearly every program needs less than [`MODEST`], which each may have at any time. One that needs more is run again, from its start, with all that its limit
-//! allows, once there is room for it. Up to where the first run ends, both are the same: the sandbox ends a program at its limit, and does not let it know of the
-//! limit before. So a verdict does not depend on what else runs. Whoever gives up what takes long does not wait for room either.
+//! allows, once there is memory for it. Up to where the first run ends, both are the same: the sandbox ends a program at its limit, and does not let it know of the
+//! limit before. So a verdict does not depend on what else runs. A request that is not to wait is deferred where there is no memory for it now.
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use sandboxes::{End, Identity, Limits, Program, Run, Sandbox, SandboxError};
+use sandboxes::{
+    Deferred, End, Identity, Limits, Patience, Request, Run, Sandbox, SandboxError, Work,
+};
 
-/// Bytes that an instance may have without a room of its own.
+/// Bytes that an instance may have without asking.
 pub const MODEST: u64 = 256 << 20;
 /// Instances of a run with test code: the tests' and the program's.
 const INSTANCES: u64 = 2;
@@ -19,7 +21,7 @@ const UNKNOWN: u64 = 8 << 30;
 /// A sandbox whose programs have a bounded memory together. It must be one that ends a program at its memory limit, whatever that is.
 pub struct Shared {
     sandbox: Arc<dyn Sandbox>,
-    room: Room,
+    memory: MemoryPool,
 }
 
 impl Shared {
@@ -28,32 +30,8 @@ impl Shared {
     pub fn new(sandbox: Arc<dyn Sandbox>, bytes: u64) -> Shared {
         Shared {
             sandbox,
-            room: Room::new(bytes),
+            memory: MemoryPool::new(bytes),
         }
-    }
-
-    /// Makes a run with little memory and, where that does not do, another in the place that `place` gets for it; without one, it ends as one that takes long.
-    fn within<'a>(
-        &self,
-        limits: &Limits,
-        place: impl FnOnce() -> Option<Place<'a>>,
-        run: impl Fn(&Limits) -> Result<Run, SandboxError>,
-    ) -> Result<Run, SandboxError> {
-        let modest = Limits {
-            memory: limits.memory.min(MODEST),
-            ..*limits
-        };
-        let made = run(&modest)?;
-        if made.end != End::OutOfMemory || limits.memory <= MODEST {
-            return Ok(made);
-        }
-        let Some(_place) = place() else {
-            return Ok(Run {
-                end: End::OutOfTime,
-                ..made
-            });
-        };
-        run(limits)
     }
 }
 
@@ -62,53 +40,28 @@ impl Sandbox for Shared {
         self.sandbox.identity()
     }
 
-    fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        let place = || Some(self.room.take(limits.memory));
-        self.within(limits, place, |limits| self.sandbox.run(program, limits))
+    fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
+        let limit = request.limits.memory;
+        let run = self.sandbox.run(&Request {
+            limits: Limits {
+                memory: limit.min(MODEST),
+                ..request.limits
+            },
+            ..*request
+        })?;
+        if run.end != End::OutOfMemory || limit <= MODEST {
+            return Ok(run);
+        }
+        let bytes = match request.work {
+            Work::Tests { .. } => limit.saturating_mul(INSTANCES),
+            Work::Calls { .. } | Work::Outline { .. } => limit,
+        };
+        let _lease = match request.patience {
+            Patience::Wait => self.memory.take(bytes),
+            Patience::Defer => self.memory.try_take(bytes).ok_or(Deferred::Long)?,
+        };
+        self.sandbox.run(request)
     }
-
-    fn run_tests(
-        &self,
-        program: &Program<'_>,
-        prelude: &str,
-        tests: &[String],
-        limits: &Limits,
-    ) -> Result<Run, SandboxError> {
-        let place = || Some(self.room.take(of_tests(limits)));
-        self.within(limits, place, |limits| {
-            self.sandbox.run_tests(program, prelude, tests, limits)
-        })
-    }
-
-    fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError> {
-        let place = || Some(self.room.take(limits.memory));
-        self.within(limits, place, |limits| self.sandbox.outline(calls, limits))
-    }
-
-    fn run_once(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        let place = || self.room.try_take(limits.memory);
-        self.within(limits, place, |limits| {
-            self.sandbox.run_once(program, limits)
-        })
-    }
-
-    fn run_tests_once(
-        &self,
-        program: &Program<'_>,
-        prelude: &str,
-        tests: &[String],
-        limits: &Limits,
-    ) -> Result<Run, SandboxError> {
-        let place = || self.room.try_take(of_tests(limits));
-        self.within(limits, place, |limits| {
-            self.sandbox.run_tests_once(program, prelude, tests, limits)
-        })
-    }
-}
-
-/// Bytes that a run with test code may have.
-fn of_tests(limits: &Limits) -> u64 {
-    limits.memory.saturating_mul(INSTANCES)
 }
 
 /// Bytes for the programs that need more than [`MODEST`], where all of them together may have `all`, `threads` run them, and one may have `limit`.
@@ -154,7 +107,7 @@ fn control_groups() -> Vec<u64> {
 }
 
 /// Bytes that are taken and given back, in the order in which they are asked for.
-struct Room {
+struct MemoryPool {
     state: Mutex<State>,
     changed: Condvar,
     all: u64,
@@ -169,14 +122,14 @@ struct State {
 }
 
 /// Bytes taken, until it is dropped.
-struct Place<'a> {
-    room: &'a Room,
+struct MemoryLease<'a> {
+    pool: &'a MemoryPool,
     bytes: u64,
 }
 
-impl Room {
-    fn new(all: u64) -> Room {
-        Room {
+impl MemoryPool {
+    fn new(all: u64) -> MemoryPool {
+        MemoryPool {
             state: Mutex::new(State {
                 free: all,
                 next: 0,
@@ -192,7 +145,7 @@ impl Room {
     }
 
     /// Waits until there are `bytes`, or, where there can never be as many, until all are there.
-    fn take(&self, bytes: u64) -> Place<'_> {
+    fn take(&self, bytes: u64) -> MemoryLease<'_> {
         let bytes = bytes.min(self.all);
         let mut state = self.lock();
         let number = state.next;
@@ -207,31 +160,33 @@ impl Room {
         state.free -= bytes;
         drop(state);
         self.changed.notify_all();
-        Place { room: self, bytes }
+        MemoryLease { pool: self, bytes }
     }
 
-    /// As [`Room::take`]; `None` where that would wait.
-    fn try_take(&self, bytes: u64) -> Option<Place<'_>> {
+    /// As [`MemoryPool::take`]; `None` where it would have to wait.
+    fn try_take(&self, bytes: u64) -> Option<MemoryLease<'_>> {
         let bytes = bytes.min(self.all);
         let mut state = self.lock();
         if state.turn != state.next || state.free < bytes {
             return None;
         }
         state.free -= bytes;
-        Some(Place { room: self, bytes })
+        Some(MemoryLease { pool: self, bytes })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for MemoryLease<'_> {
     fn drop(&mut self) {
-        self.room.lock().free += self.bytes;
-        self.room.changed.notify_all();
+        self.pool.lock().free += self.bytes;
+        self.pool.changed.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
+
+    use sandboxes::Program;
 
     use super::*;
     use crate::scripted::{Scripted, completed, ended};
@@ -245,25 +200,24 @@ mod tests {
         }
     }
 
-    fn program(source: &str) -> Program<'_> {
-        Program {
+    fn run(shared: &Shared, source: &str, patience: Patience) -> Result<End, SandboxError> {
+        let program = Program {
             source,
             entry_point: "f",
+        };
+        let work = Work::Calls {
+            program,
             calls: &[],
-            watch: None,
-        }
-    }
-
-    fn run(shared: &Shared, source: &str) -> End {
-        shared.run(&program(source), &limits()).unwrap().end
-    }
-
-    fn run_once(shared: &Shared, source: &str) -> End {
-        shared.run_once(&program(source), &limits()).unwrap().end
+        };
+        let request = Request {
+            patience,
+            ..Request::new(work, &limits())
+        };
+        shared.run(&request).map(|run| run.end)
     }
 
     #[test]
-    fn programs_that_need_much_have_no_more_than_the_room_together() {
+    fn programs_that_need_much_never_have_more_than_the_pool_together() {
         let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let sandbox = {
             let (held, most) = (Arc::clone(&held), Arc::clone(&most));
@@ -283,7 +237,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        assert_eq!(run(&shared, ""), End::Completed);
+                        assert_eq!(run(&shared, "", Patience::Wait), Ok(End::Completed));
                     }
                 });
             }
@@ -293,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_program_that_needs_much_waits_and_whoever_gives_it_up_does_not() {
+    fn only_a_program_that_needs_much_waits_and_is_deferred_where_it_may_not() {
         let sandbox = Arc::new(Scripted::new(|source, _, limits| {
             let much = source == "much" && limits.memory < LIMIT;
             Ok(if much {
@@ -303,30 +257,34 @@ mod tests {
             })
         }));
         let shared = Shared::new(Arc::<Scripted>::clone(&sandbox) as Arc<dyn Sandbox>, LIMIT);
-        let all = shared.room.take(u64::MAX);
-        assert_eq!(run(&shared, "little"), End::Completed);
+        let all = shared.memory.take(u64::MAX);
+        let completed = Ok(End::Completed);
+        assert_eq!(run(&shared, "little", Patience::Wait), completed);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
-        assert_eq!(run_once(&shared, "much"), End::OutOfTime);
+        assert_eq!(
+            run(&shared, "much", Patience::Defer),
+            Err(Deferred::Long.into())
+        );
         drop(all);
-        assert_eq!(run_once(&shared, "much"), End::Completed);
-        assert_eq!(run(&shared, "much"), End::Completed);
+        assert_eq!(run(&shared, "much", Patience::Defer), completed);
+        assert_eq!(run(&shared, "much", Patience::Wait), completed);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), 6);
     }
 
     #[test]
-    fn whoever_asked_first_gets_first() {
-        let room = Room::new(10);
-        let (few, order) = (room.take(5), Mutex::new(Vec::new()));
+    fn memory_is_given_in_the_order_in_which_it_was_asked_for() {
+        let pool = MemoryPool::new(10);
+        let (few, order) = (pool.take(5), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for (number, bytes) in [(1, 10), (2, 1)] {
                 scope.spawn({
-                    let (room, order) = (&room, &order);
+                    let (pool, order) = (&pool, &order);
                     move || {
-                        let _place = room.take(bytes);
+                        let _lease = pool.take(bytes);
                         order.lock().unwrap().push(number);
                     }
                 });
-                while room.lock().next <= number {
+                while pool.lock().next <= number {
                     std::thread::yield_now();
                 }
             }
@@ -336,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_may_have_at_any_time_is_no_room_for_others() {
+    fn memory_that_threads_may_take_at_any_time_is_not_in_the_pool() {
         assert_eq!(beyond_modest(16 * MODEST, 4, LIMIT), 8 * MODEST);
         assert_eq!(beyond_modest(0, 4, LIMIT), 2 * LIMIT);
         assert!(of_machine() > 0);

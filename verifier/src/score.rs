@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use serde::Serialize;
 use verifier_api::{Judgement, Verdict};
 
-use crate::grade::code::Extent;
+use crate::grade::code::TestMode;
 use crate::metrics::name;
 use crate::registry::Known;
 use crate::service::{Batch, Id, Question, Service, judge};
@@ -26,7 +26,7 @@ pub use samples::{Sample, ScoreError, read_samples, repeated};
 pub struct Judging<'a> {
     service: &'a Arc<Service>,
     samples: &'a [Sample],
-    extent: Extent,
+    test_mode: TestMode,
     /// The tasks of whole programs, by name.
     programs: HashMap<&'a str, Arc<Known>>,
 }
@@ -34,7 +34,11 @@ pub struct Judging<'a> {
 impl<'a> Judging<'a> {
     /// The samples' tasks are those that the service knows by name.
     #[must_use]
-    pub fn new(service: &'a Arc<Service>, samples: &'a [Sample], extent: Extent) -> Judging<'a> {
+    pub fn new(
+        service: &'a Arc<Service>,
+        samples: &'a [Sample],
+        test_mode: TestMode,
+    ) -> Judging<'a> {
         let mut programs = HashMap::new();
         for sample in samples.iter().filter(|sample| sample.whole) {
             if let Some(task) = service.registry().get(&sample.task) {
@@ -46,7 +50,7 @@ impl<'a> Judging<'a> {
         Judging {
             service,
             samples,
-            extent,
+            test_mode,
             programs,
         }
     }
@@ -63,7 +67,7 @@ impl<'a> Judging<'a> {
             task: task?,
             prompt: sample.prompt.clone(),
             completion: sample.completion.clone(),
-            extent: self.extent,
+            test_mode: self.test_mode,
         })
     }
 
@@ -145,7 +149,7 @@ impl<'a> Judging<'a> {
 pub async fn judge_samples(
     service: &Arc<Service>,
     samples: &[Sample],
-    extent: Extent,
+    test_mode: TestMode,
     done: impl Fn(),
 ) -> Vec<Judgement> {
     let mut judged = BTreeMap::new();
@@ -154,7 +158,7 @@ pub async fn judge_samples(
         done();
         Ok::<(), std::convert::Infallible>(())
     };
-    let Ok(()) = Judging::new(service, samples, extent)
+    let Ok(()) = Judging::new(service, samples, test_mode)
         .judge(0..samples.len(), keep)
         .await;
     judged.into_values().collect()
@@ -264,7 +268,7 @@ mod tests {
     use std::sync::Mutex;
 
     use datasets::{CodeTask, CodeTest, Compare, Dataset, Task, TaskSpec, Value};
-    use sandboxes::{Limits, Program, Sandbox};
+    use sandboxes::{Limits, Sandbox};
     use verifier_api::RequestLimits;
 
     use super::*;
@@ -272,7 +276,7 @@ mod tests {
     use crate::grade::{lean, math};
     use crate::graders::GraderSettings;
     use crate::registry::Registry;
-    use crate::scripted::Scripted;
+    use crate::scripted::{Scripted, doubled};
     use crate::service::{Kept, Settings};
 
     /// A service with one function to write, which doubles its argument and whose prompt is code; and all that its sandbox runs.
@@ -327,16 +331,9 @@ mod tests {
         let service = Service::new(settings, registry, Kept::default()).unwrap();
         let sources = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sources);
-        let doubling = Scripted::doubling();
-        let sandbox = Scripted::new(move |source, calls, limits| {
+        let sandbox = Scripted::new(move |source, calls, _| {
             seen.lock().unwrap().push(source.to_owned());
-            let program = Program {
-                source,
-                entry_point: "f",
-                calls,
-                watch: None,
-            };
-            doubling.run(&program, limits)
+            Ok(doubled(source, calls))
         });
         let sandbox: Arc<dyn Sandbox> = Arc::new(sandbox);
         service.prepare(Box::new(move || Ok(sandbox)));
@@ -353,7 +350,7 @@ mod tests {
             completion: program.to_owned(),
             whole,
         });
-        let judgements = judge_samples(&service, &samples, Extent::All, || ()).await;
+        let judgements = judge_samples(&service, &samples, TestMode::All, || ()).await;
         let right = |judgement: &Judgement| judgement.reward == Some(1.0);
         assert!(judgements.iter().all(right), "{judgements:?}");
         // The same text is another thing to judge.
@@ -365,7 +362,7 @@ mod tests {
             completion: " \n".to_owned(),
             ..samples[1].clone()
         };
-        let judgements = judge_samples(&service, &[blank], Extent::All, || ()).await;
+        let judgements = judge_samples(&service, &[blank], TestMode::All, || ()).await;
         assert_eq!(judgements[0].verdict, Verdict::Malformed);
     }
 

@@ -12,7 +12,7 @@ use verifier_api::RequestLimits;
 use crate::cache::{Disk, Shelf};
 use crate::config::{Config, Listen, SandboxKind};
 use crate::grade::lean;
-use crate::graders::{GraderSettings, OpenSandbox, WasmPlace, no_sandbox};
+use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
 use crate::memory;
 use crate::registry::Registry;
 use crate::service::{Kept, Service, Settings, Token};
@@ -262,8 +262,8 @@ pub fn docker(config: &Config) -> docker::Settings {
 
 /// Where the wasm sandbox lives.
 #[must_use]
-pub fn wasm_place(config: &Config) -> WasmPlace {
-    WasmPlace {
+pub fn wasm_place(config: &Config) -> WasmFolders {
+    WasmFolders {
         artifact_dir: config
             .code
             .dir

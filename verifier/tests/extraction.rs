@@ -14,7 +14,7 @@ use datasets::{CodeTask, TaskSpec};
 use sandboxes::Limits;
 use serde::Deserialize;
 use verifier::config::Config;
-use verifier::grade::code::{CodeGrader, Extent, Extraction};
+use verifier::grade::code::{CodeGrader, Extraction, TestMode};
 use verifier_api::Verdict;
 
 #[derive(Deserialize)]
@@ -110,12 +110,12 @@ fn each_completion_is_judged_by_the_program_that_it_means() {
         let fence = "`".repeat(20);
         let is_right = completion.program.as_ref().is_some_and(|program| {
             let labelled = format!("{fence}python\n{program}\n{fence}\n");
-            old.grade(&plain, &labelled, Extent::UntilFailure).verdict == Verdict::Correct
+            old.grade(&plain, &labelled, TestMode::UntilFailure).verdict == Verdict::Correct
         });
         right += usize::from(is_right);
         for (rule, found) in [&old, &new].into_iter().zip(&mut misjudged) {
             let verdict = rule
-                .grade(&task, &completion.completion, Extent::UntilFailure)
+                .grade(&task, &completion.completion, TestMode::UntilFailure)
                 .verdict;
             assert_ne!(verdict, Verdict::Unavailable, "{}", completion.id);
             let name = || format!("{} ({})", completion.id, completion.note);
@@ -192,7 +192,7 @@ fn forms_of_answers_that_no_corpus_has() {
         "```python\ndef add(a, b):\n    return a + b\n```\nNow with a cache:\n```python\nfrom functools import lru_cache\nadd = lru_cache(None)(add)\n```\n",
         "```python\ndef plus(a, b):\n    return a + b\n```\nand\n```python\nfrom __future__ import annotations\n\ndef add(a: int, b: int) -> int:\n    return plus(a, b)\n```\n",
     ] {
-        let grading = grader.grade(&tasks["add"], completion, Extent::UntilFailure);
+        let grading = grader.grade(&tasks["add"], completion, TestMode::UntilFailure);
         assert_eq!(
             grading.verdict,
             Verdict::Correct,
@@ -229,7 +229,7 @@ fn hostile_texts_keep_nothing_from_being_read() {
             format!("{hostile}\n{answer}"),
         ] {
             let started = std::time::Instant::now();
-            let grading = grader.grade(task, &completion, Extent::UntilFailure);
+            let grading = grader.grade(task, &completion, TestMode::UntilFailure);
             let start: String = completion.chars().take(30).collect();
             println!("{start:?} {:?} {:?}", grading.verdict, started.elapsed());
             assert_eq!(
@@ -254,7 +254,7 @@ fn hostile_texts_keep_nothing_from_being_read() {
         "> ".repeat(200_000) + "```python\nx",
         "x = 1\n".repeat(300_000) + "(",
     ] {
-        let grading = grader.grade(task, &hostile, Extent::UntilFailure);
+        let grading = grader.grade(task, &hostile, TestMode::UntilFailure);
         let judged = matches!(
             grading.verdict,
             Verdict::Incorrect | Verdict::Malformed | Verdict::Timeout

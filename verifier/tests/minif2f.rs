@@ -137,7 +137,7 @@ async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
             task: service.registry().get(&task.id).unwrap(),
             prompt: String::new(),
             completion: "norm_num".to_owned(),
-            extent: verifier::grade::code::Extent::UntilFailure,
+            test_mode: verifier::grade::code::TestMode::UntilFailure,
         })
         .collect();
     let batch = Batch::new(&service, questions);

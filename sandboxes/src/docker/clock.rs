@@ -24,7 +24,7 @@ const NEXT_TO_NONE: f64 = 0.01;
 /// purpose. On a machine that is as busy as that, an honest program is out of time only if it needs nearly all that it may take.
 const SLOWEST: u32 = 20;
 /// The same where that is longer than the backstop, at least.
-const LEAST_SLOWEST: u32 = 4;
+const MIN_SLOWEST: u32 = 4;
 /// A look that comes later than this shows that the machine stood still, or was suspended: that time does not count.
 const LATE: Duration = Duration::from_secs(1);
 /// Between two looks, at least and at most.
@@ -49,7 +49,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
     let deadline = deadline(allowed, limits.backstop);
     let started = Instant::now();
     let mut lost_time = Duration::ZERO;
-    let mut watch = Watch {
+    let mut progress = Progress {
         allowed,
         mark: (Duration::ZERO, Duration::ZERO),
     };
@@ -69,7 +69,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
         match measure(meters).await {
             Ok(Some(used)) => {
                 unanswered = 0;
-                match watch.look(elapsed, used) {
+                match progress.look(elapsed, used) {
                     Some(next) => {
                         pause = next.min(deadline - elapsed).clamp(LOOKS.0, LOOKS.1);
                     }
@@ -92,7 +92,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
 /// Wall-clock time after which a run is over that may take `allowed` of a processor.
 fn deadline(allowed: Duration, backstop: f64) -> Duration {
     let backstop = Duration::try_from_secs_f64(backstop).unwrap_or(Duration::MAX);
-    let longest = backstop.max(allowed.saturating_mul(LEAST_SLOWEST));
+    let longest = backstop.max(allowed.saturating_mul(MIN_SLOWEST));
     allowed.saturating_mul(SLOWEST).min(longest).max(IDLE)
 }
 
@@ -111,13 +111,13 @@ async fn measure(meters: &[Meter]) -> Result<Option<Duration>, Error> {
 }
 
 /// What was seen of a run so far.
-struct Watch {
+struct Progress {
     allowed: Duration,
     /// When, since the start, the program was last seen to work, and the processor time that it had taken then.
     mark: (Duration, Duration),
 }
 
-impl Watch {
+impl Progress {
     /// When to look next, after a look at `elapsed` since the start has shown that `used` was taken; `None` where the run is over.
     fn look(&mut self, elapsed: Duration, used: Duration) -> Option<Duration> {
         if used >= self.allowed {
@@ -142,8 +142,8 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    fn watch() -> Watch {
-        Watch {
+    fn progress() -> Progress {
+        Progress {
             allowed: seconds(10.0),
             mark: (Duration::ZERO, Duration::ZERO),
         }
@@ -151,26 +151,26 @@ mod tests {
 
     #[test]
     fn processor_time_ends_a_run_and_time_alone_does_not() {
-        let mut watch = watch();
+        let mut progress = progress();
         for second in 1..1000 {
             // A machine so busy that the program has a fiftieth of it.
             let elapsed = f64::from(second) * 0.4;
             assert!(
-                watch
+                progress
                     .look(seconds(elapsed), seconds(elapsed * 0.02))
                     .is_some()
             );
         }
-        assert_eq!(watch.look(seconds(500.0), seconds(10.0)), None);
+        assert_eq!(progress.look(seconds(500.0), seconds(10.0)), None);
     }
 
     #[test]
     fn a_program_that_waits_for_ever_is_ended() {
-        let mut watch = watch();
-        assert!(watch.look(seconds(10.0), seconds(6.0)).is_some());
-        assert!(watch.look(seconds(14.0), seconds(6.01)).is_some());
-        assert!(watch.look(seconds(18.0), seconds(6.02)).is_some());
-        assert_eq!(watch.look(seconds(21.0), seconds(6.02)), None);
+        let mut progress = progress();
+        assert!(progress.look(seconds(10.0), seconds(6.0)).is_some());
+        assert!(progress.look(seconds(14.0), seconds(6.01)).is_some());
+        assert!(progress.look(seconds(18.0), seconds(6.02)).is_some());
+        assert_eq!(progress.look(seconds(21.0), seconds(6.02)), None);
     }
 
     #[test]

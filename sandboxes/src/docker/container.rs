@@ -8,7 +8,7 @@ use bollard::models::{
 };
 
 use super::Settings;
-use super::owner::LABEL;
+use super::engine::LABEL;
 
 /// The system calls that a container may make.
 pub(super) const SECCOMP: &str = include_str!("../../docker/seccomp.json");

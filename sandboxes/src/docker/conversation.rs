@@ -1,4 +1,4 @@
-//! A guest's part of a run: its limits, the answers to what it asks, and what is told of its end.
+//! A guest's part of a run: its limits, the answers to what it asks, and the report of its end.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::clock::{self, allowed};
 use super::guest::{Guest, Meter};
 use super::stop::Stop;
 use crate::protocol::{Candidate, is_answered};
-use crate::{Call, End, Limits, Run, SandboxError};
+use crate::{Call, Deferred, End, Limits, Run, SandboxError};
 
 /// Address space that a program may add, in memory limits: the kernel stops it when it uses its memory, and an allocation that is beyond reason fails
 /// in the same way on every machine.
@@ -29,9 +29,12 @@ pub(super) async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), Sa
     match guest.confine(space, seconds, limits.output).await {
         Ok(()) => Ok(()),
         Err(Stop::Failed(error)) => Err(error),
-        Err(stop) => Err(SandboxError::Transient(format!(
-            "a container was lost before a program ran in it ({stop:?}); judge it again"
-        ))),
+        Err(stop) => {
+            let what = format!(
+                "a container was lost before a program ran in it ({stop:?}); judge it again"
+            );
+            Err(Deferred::Failed(what).into())
+        }
     }
 }
 

@@ -17,17 +17,19 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::{Stream, StreamExt as _};
 use tokio::io::AsyncWrite;
 
-use super::owner::LABEL;
-use crate::SandboxError;
+use crate::{Deferred, SandboxError};
 
 /// Seconds that the engine may take to answer.
-const PATIENCE: u64 = 60;
+const MAX_ANSWER_SECONDS: u64 = 60;
 /// Where an engine listens that was configured by nobody.
 const SOCKET: &str = "unix:///var/run/docker.sock";
 /// Between two tries to hear the engine's events.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Seconds within which a container that was created is started, or given up by whoever created it.
 const STARTING: u64 = 120;
+
+/// The label by which verifiers' containers are found; it holds the owner (`owner`).
+pub(super) const LABEL: &str = "rapid-verifier.owner";
 
 /// A container's standard input.
 pub(super) type Input = Pin<Box<dyn AsyncWrite + Send>>;
@@ -77,10 +79,11 @@ impl Engine {
                 "the Docker engine's address is {host}, and only local sockets (unix:///…) are spoken to; correct docker.host or DOCKER_HOST"
             )));
         }
-        let connected = match Docker::connect_with_unix(&host, PATIENCE, API_DEFAULT_VERSION) {
-            Ok(docker) => docker.negotiate_version().await,
-            Err(error) => Err(error),
-        };
+        let connected =
+            match Docker::connect_with_unix(&host, MAX_ANSWER_SECONDS, API_DEFAULT_VERSION) {
+                Ok(docker) => docker.negotiate_version().await,
+                Err(error) => Err(error),
+            };
         let docker = connected.map_err(|error| {
             SandboxError::Unusable(format!(
                 "no Docker engine answers at {host} ({}); install and start it (on Debian: apt-get install docker.io), let this user use it (usermod \
@@ -276,10 +279,11 @@ fn labelled() -> HashMap<String, Vec<String>> {
 
 /// The engine failed at a request: another try may succeed.
 pub(super) fn lost(when: &str, error: &Error) -> SandboxError {
-    SandboxError::Transient(format!(
+    let what = format!(
         "the Docker engine failed when {when} ({}); see whether it runs and has room (docker info, docker system df), and judge it again",
         because(error)
-    ))
+    );
+    Deferred::Failed(what).into()
 }
 
 /// An error and what is behind it.

@@ -1,4 +1,4 @@
-//! One container, warm, for one program: its conversation and its end.
+//! One warm container, for one program: its conversation and its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use super::engine::{Engine, Input, Output, State, because, lost};
 use super::frames::{frame, take};
 use super::stop::Stop;
 use crate::protocol::Broken;
-use crate::{End, SandboxError};
+use crate::{Deferred, End, SandboxError};
 
 /// What a guest asks when it is warm: its job.
 const WARM: &[u8] = b"J";
-/// Bytes of what is kept of standard error, where the interpreter complains that cannot be warmed.
-const COMPLAINT: usize = 2000;
+/// Bytes of standard error that are read, where an interpreter that cannot be warmed says why.
+const MAX_COMPLAINT: usize = 2000;
 /// Bytes of a guest's first two messages.
-const GREETING: usize = 1000;
+const MAX_GREETING: usize = 1000;
 /// Exit statuses of `docker/start.py`, which no program can choose: it was stopped for want of its container's memory;
 const OUT_OF_MEMORY: i64 = 250;
 /// the machine had none left, and the kernel chose it;
@@ -43,7 +43,7 @@ const REMOVALS: usize = 5;
 /// A container whose interpreter waits for its job, or has it.
 pub(super) struct Guest {
     engine: Arc<Engine>,
-    leash: Leash,
+    container: ContainerGuard,
     input: Input,
     output: Output,
     /// What of standard output is not a whole frame yet.
@@ -60,17 +60,17 @@ pub(super) struct Guest {
     interpreter: String,
 }
 
-/// Removes the container when it is dropped, and gives its place in the pool back when that is done.
-struct Leash {
+/// Removes the container when it is dropped, and gives its slot in the pool back when that is done.
+struct ContainerGuard {
     id: String,
     engine: Arc<Engine>,
     runtime: Handle,
-    place: Option<OwnedSemaphorePermit>,
+    slot: Option<OwnedSemaphorePermit>,
     /// [`Engine::interruptions`] when the container started.
     interruptions: usize,
 }
 
-impl Leash {
+impl ContainerGuard {
     /// How the container came to its end, now that it neither speaks nor listens.
     async fn ended(&self) -> Stop {
         let mut waited = Duration::ZERO;
@@ -100,16 +100,16 @@ impl Leash {
                     return Stop::Ended(End::Died(farewell(status)));
                 }
                 State::Exited { .. } => {
-                    return SandboxError::Transient(
+                    return SandboxError::Deferred(Deferred::Failed(
                         "a container was killed from outside while a program ran in it; judge it again".to_owned(),
-                    )
+                    ))
                     .into();
                 }
                 State::Running if self.interruptions != self.engine.interruptions() => {
-                    return SandboxError::Transient(
+                    return SandboxError::Deferred(Deferred::Failed(
                         "the Docker engine was restarted while a program ran; judge it again"
                             .to_owned(),
-                    )
+                    ))
                     .into();
                 }
                 State::Running => {
@@ -125,12 +125,12 @@ impl Leash {
     }
 }
 
-impl Drop for Leash {
+impl Drop for ContainerGuard {
     fn drop(&mut self) {
-        let (id, engine, place) = (
+        let (id, engine, slot) = (
             std::mem::take(&mut self.id),
             Arc::clone(&self.engine),
-            self.place.take(),
+            self.slot.take(),
         );
         self.runtime.spawn(async move {
             for attempt in 1..=REMOVALS {
@@ -142,29 +142,29 @@ impl Drop for Leash {
                     Err(_) => tokio::time::sleep(REMOVAL_PAUSE).await,
                 }
             }
-            drop(place);
+            drop(slot);
         });
     }
 }
 
 impl Guest {
-    /// Starts the container `id`, which was created with `memory` bytes, and has it run `source`, which warms it. `place` is given back when the container is
+    /// Starts the container `id`, which was created with `memory` bytes, and has it run `source`, which warms it. `slot` is given back when the container is
     /// removed.
     ///
     /// # Errors
-    /// [`SandboxError::Transient`] where the engine fails, [`SandboxError::Unusable`] where the interpreter does.
+    /// [`SandboxError::Deferred`] where the engine fails, [`SandboxError::Unusable`] where the interpreter does.
     pub(super) async fn start(
         engine: Arc<Engine>,
         id: String,
         memory: u64,
         source: &str,
-        place: OwnedSemaphorePermit,
+        slot: OwnedSemaphorePermit,
     ) -> Result<Guest, SandboxError> {
-        let leash = Leash {
+        let container = ContainerGuard {
             id: id.clone(),
             engine: Arc::clone(&engine),
             runtime: Handle::current(),
-            place: Some(place),
+            slot: Some(slot),
             interruptions: engine.interruptions(),
         };
         let failed = |error: Error| lost("a container was started", &error);
@@ -172,7 +172,7 @@ impl Guest {
         engine.start(&id).await.map_err(failed)?;
         let mut guest = Guest {
             engine,
-            leash,
+            container,
             input,
             output,
             buffer: BytesMut::new(),
@@ -189,21 +189,25 @@ impl Guest {
             Err(stop) => Err(SandboxError::Unusable(format!(
                 "the interpreter of the sandbox's image cannot be made ready ({stop:?}; it says: {}); the image must have python3, 3.11 or newer, and numpy: \
                  build the one of sandboxes/docker",
-                complaint.trim().chars().take(COMPLAINT).collect::<String>()
+                complaint
+                    .trim()
+                    .chars()
+                    .take(MAX_COMPLAINT)
+                    .collect::<String>()
             ))),
         }
     }
 
     async fn warm(&mut self, source: &str, complaint: &mut String) -> Result<(), Stop> {
         self.send(source.as_bytes()).await?;
-        let greeting = self.next(GREETING, Some(complaint)).await?;
+        let greeting = self.next(MAX_GREETING, Some(complaint)).await?;
         let greeting = String::from_utf8_lossy(&greeting).into_owned();
         let (interpreter, nanoseconds) = greeting
             .split_once('|')
             .ok_or(Broken::Protocol("no greeting"))?;
         self.interpreter = interpreter.to_owned();
         self.warming = Duration::from_nanos(nanoseconds.parse().unwrap_or(0));
-        if self.next(GREETING, Some(complaint)).await? == WARM {
+        if self.next(MAX_GREETING, Some(complaint)).await? == WARM {
             Ok(())
         } else {
             Err(Broken::Protocol("a first request that asks for no job").into())
@@ -218,7 +222,7 @@ impl Guest {
     /// Whether it still stands, as far as can be seen without waiting.
     pub(super) fn stands(&mut self) -> bool {
         match self.output.next().now_or_never() {
-            None => self.leash.interruptions == self.engine.interruptions(),
+            None => self.container.interruptions == self.engine.interruptions(),
             // A warm guest says nothing.
             Some(_) => false,
         }
@@ -227,11 +231,14 @@ impl Guest {
     /// Makes the container's memory limit `memory` bytes.
     ///
     /// # Errors
-    /// [`SandboxError::Transient`] where the engine does not do so.
+    /// [`SandboxError::Deferred`] where the engine does not do so.
     pub(super) async fn fit(&mut self, memory: u64) -> Result<(), SandboxError> {
         if memory != self.memory {
             self.engine
-                .set_memory(&self.leash.id, i64::try_from(memory).unwrap_or(i64::MAX))
+                .set_memory(
+                    &self.container.id,
+                    i64::try_from(memory).unwrap_or(i64::MAX),
+                )
                 .await
                 .map_err(|error| lost("a container's memory limit was set", &error))?;
             self.memory = memory;
@@ -239,7 +246,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Tells the guest its own limits, which it fences itself in with before its job comes: the address space that it may add in bytes, processor time in
+    /// Sends the guest its own limits, which it sets for itself before its job comes: the address space that it may add in bytes, processor time in
     /// seconds, and bytes of output.
     pub(super) async fn confine(
         &mut self,
@@ -256,7 +263,7 @@ impl Guest {
     pub(super) fn meter(&self) -> Meter {
         Meter {
             engine: Arc::clone(&self.engine),
-            id: self.leash.id.clone(),
+            id: self.container.id.clone(),
             before: self.warming,
         }
     }
@@ -277,7 +284,7 @@ impl Guest {
         };
         match sent {
             Ok(()) => Ok(()),
-            Err(_) => Err(self.leash.ended().await),
+            Err(_) => Err(self.container.ended().await),
         }
     }
 
@@ -295,8 +302,9 @@ impl Guest {
                 return Ok(request);
             }
             let printed = request.split_off(1);
-            let kept = printed.len().min(self.room - self.printed.len());
-            self.printed.extend_from_slice(&printed[..kept]);
+            let room = self.room - self.printed.len();
+            self.printed
+                .extend_from_slice(&printed[..printed.len().min(room)]);
         }
     }
 
@@ -315,13 +323,13 @@ impl Guest {
                 Some(Ok(LogOutput::StdOut { message })) => self.buffer.extend_from_slice(&message),
                 Some(Ok(LogOutput::StdErr { message })) => {
                     if let Some(complaint) = complaint.as_deref_mut()
-                        && complaint.len() < COMPLAINT
+                        && complaint.len() < MAX_COMPLAINT
                     {
                         complaint.push_str(&String::from_utf8_lossy(&message));
                     }
                 }
                 Some(Ok(LogOutput::StdIn { .. } | LogOutput::Console { .. })) => {}
-                Some(Err(_)) | None => return Err(self.leash.ended().await),
+                Some(Err(_)) | None => return Err(self.container.ended().await),
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Native CPython in Docker containers: no network, nothing to write to, no rights, and one program each.
 //!
-//! Warm containers wait in a `pool`; each (`container`: what it is allowed; `guest`: its end of the line) is used for one program and removed. Those in which
-//! texts are only read, by `readers`, are kept. `conversation` answers what a guest asks.
-//! What ends a run that does not end by itself is a `clock`. The other end of the conversation is the harness, `guest/*.py`, in the world of `docker/*.py`. An engine that fails is a failure of the sandbox, never of the program.
+//! Warm containers wait in a `pool`. Each (`container`: what it is allowed; `guest`: its conversation and its end) is used for one program and removed; those in which texts
+//! are only read stay for further texts (`readers`). `conversation` answers what a guest asks. `clock` ends a run that does not end by itself. The other end of the
+//! conversation is the harness, `guest/*.py`, in the environment that `docker/*.py` makes. A failure of the engine is the sandbox's, never the program's.
 
 mod clock;
 mod container;
@@ -24,13 +24,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use self::engine::Engine;
-use self::pool::{Mould, Pool};
+use self::pool::{ContainerFactory, Pool};
 use self::readers::Readers;
 use crate::protocol::{HARNESS, IMPORTS};
-use crate::{Identity, Limits, SandboxError};
+use crate::{Deferred, Identity, Limits, SandboxError};
 
-/// The world around the harness: a clock and randomness that repeat, the way to the host, and the last fence.
-const WORLD: &str = concat!(
+/// What surrounds the harness: a clock and randomness that repeat, the calls to the host, and the last restrictions.
+const ENVIRONMENT: &str = concat!(
     include_str!("../../docker/world.py"),
     "\n",
     include_str!("../../docker/door.py"),
@@ -79,7 +79,7 @@ pub struct DockerSandbox {
     identity: Identity,
     pool: Arc<Pool>,
     readers: Arc<Readers>,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     containers: u32,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
@@ -102,14 +102,14 @@ impl DockerSandbox {
                 ))
             })?;
         let containers = u32::try_from(settings.containers.max(2)).unwrap_or(u32::MAX);
-        let places = Arc::new(Semaphore::new(containers as usize));
-        let opened = on(&runtime, open(settings.clone(), Arc::clone(&places)));
+        let slots = Arc::new(Semaphore::new(containers as usize));
+        let opened = on(&runtime, open(settings.clone(), Arc::clone(&slots)));
         match opened {
             Ok((identity, pool)) => Ok(DockerSandbox {
                 identity,
                 readers: Arc::new(Readers::new(&pool, containers as usize)),
                 pool,
-                places,
+                slots,
                 containers,
                 runtime: Some(runtime),
             }),
@@ -127,9 +127,9 @@ impl DockerSandbox {
     ) -> Result<T, SandboxError> {
         match &self.runtime {
             Some(runtime) => on(runtime, work),
-            None => Err(SandboxError::Transient(
+            None => Err(SandboxError::Deferred(Deferred::Failed(
                 "the sandbox is being closed".to_owned(),
-            )),
+            ))),
         }
     }
 }
@@ -144,15 +144,15 @@ fn on<T: Send + 'static>(
         let _ = send.send(work.await);
     });
     receive.recv().unwrap_or_else(|_| {
-        Err(SandboxError::Transient(
+        Err(SandboxError::Deferred(Deferred::Failed(
             "the thread that speaks to Docker broke off; judge it again".to_owned(),
-        ))
+        )))
     })
 }
 
 async fn open(
     settings: Settings,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 ) -> Result<(Identity, Arc<Pool>), SandboxError> {
     let engine = Engine::connect(settings.host.as_deref()).await?;
     let image = engine.image(&settings.image).await?;
@@ -163,23 +163,22 @@ async fn open(
     if removed > 0 {
         tracing::info!("removed {removed} containers that verifiers had left which are no more");
     }
-    let mould = Arc::new(Mould {
+    let factory = Arc::new(ContainerFactory {
         engine,
         body: container::container(&settings, &image, &owner::label()),
         memory: settings.memory,
         source: source(),
     });
-    let place = Arc::clone(&places)
-        .acquire_owned()
-        .await
-        .map_err(|_| SandboxError::Transient("the sandbox is being closed".to_owned()))?;
-    let first = mould.make(place).await?;
+    let slot = Arc::clone(&slots).acquire_owned().await.map_err(|_| {
+        SandboxError::Deferred(Deferred::Failed("the sandbox is being closed".to_owned()))
+    })?;
+    let first = factory.make(slot).await?;
     let identity = Identity {
         backend: "docker".to_owned(),
         interpreter: format!("{}, {}", first.interpreter(), settings.image),
         digest: digest(&settings, &image),
     };
-    let pool = Pool::new(&mould, &places);
+    let pool = Pool::new(&factory, &slots);
     pool.put(first);
     Ok((identity, pool))
 }
@@ -187,7 +186,8 @@ async fn open(
 /// What warms an interpreter.
 fn source() -> String {
     // A JSON string of ASCII is a Python literal too.
-    let parts = serde_json::to_string(&[WORLD, HARNESS]).expect("strings always have a JSON form");
+    let parts =
+        serde_json::to_string(&[ENVIRONMENT, HARNESS]).expect("strings always have a JSON form");
     // What is imported stays; to look for what does not takes a tenth of the time.
     format!("import gc\ngc.disable()\nPARTS = {parts}\n{IMPORTS}\n{WARM}")
 }
@@ -217,13 +217,13 @@ impl Drop for DockerSandbox {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
-        // No more are made; those that are there go, and with each its place comes back.
-        let (places, all) = (Arc::clone(&self.places), self.containers);
+        // No more are made; those that are there go, and with each its slot comes back.
+        let (slots, all) = (Arc::clone(&self.slots), self.containers);
         self.pool.close();
         self.readers.close();
         let closing = async move {
-            let _ = tokio::time::timeout(CLOSING, places.acquire_many(all)).await;
-            places.close();
+            let _ = tokio::time::timeout(CLOSING, slots.acquire_many(all)).await;
+            slots.close();
             Ok(())
         };
         let _ = on(&runtime, closing);
@@ -236,12 +236,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_warms_an_interpreter_is_ascii() {
+    fn the_source_that_warms_an_interpreter_is_ascii() {
         assert!(source().is_ascii());
     }
 
     #[test]
-    fn the_digest_says_image_and_runtime() {
+    fn the_digest_depends_on_image_and_runtime() {
         let settings = Settings::default();
         let other = Settings {
             runtime: Some("runsc".to_owned()),

@@ -6,9 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::engine::{Engine, Found, lost};
 use crate::SandboxError;
 
-/// The label that holds the owner.
-pub(super) const LABEL: &str = "rapid-verifier.owner";
-
 /// A process of this machine: boot, process id namespace, process id, and the clock ticks from boot to its start, which tell it from a later
 /// process of the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +91,7 @@ fn abandoned(found: &Found, here: &str, alive: impl Fn(u32) -> Option<String>) -
 /// Removes the containers of verifiers that are no more; returns how many those were.
 ///
 /// # Errors
-/// [`SandboxError::Transient`] where the engine does not list its containers.
+/// [`SandboxError::Deferred`] where the engine does not list its containers.
 pub(super) async fn remove_abandoned(engine: &Engine) -> Result<usize, SandboxError> {
     let here = label();
     let found = engine

@@ -10,17 +10,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::engine::{Engine, lost};
 use super::guest::Guest;
 use super::owner;
-use crate::SandboxError;
+use crate::{Deferred, SandboxError};
 
 /// Containers that are being made at a time.
-const MAKERS: usize = 2;
+const MAX_MAKERS: usize = 2;
 /// A container must be warm after this.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_START: Duration = Duration::from_secs(120);
 /// Between two tries to make a container where the engine fails.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// What containers are made of.
-pub(super) struct Mould {
+pub(super) struct ContainerFactory {
     pub(super) engine: Arc<Engine>,
     pub(super) body: ContainerCreateBody,
     /// Bytes of memory of each.
@@ -29,12 +29,12 @@ pub(super) struct Mould {
     pub(super) source: String,
 }
 
-impl Mould {
-    /// Makes a warm container that takes up `place`.
+impl ContainerFactory {
+    /// Makes a warm container that takes up `slot`.
     ///
     /// # Errors
     /// As [`Guest::start`].
-    pub(super) async fn make(&self, place: OwnedSemaphorePermit) -> Result<Guest, SandboxError> {
+    pub(super) async fn make(&self, slot: OwnedSemaphorePermit) -> Result<Guest, SandboxError> {
         let name = owner::name();
         let making = async {
             let id = self
@@ -47,23 +47,23 @@ impl Mould {
                 id,
                 self.memory,
                 &self.source,
-                place,
+                slot,
             )
             .await
         };
-        let made = tokio::time::timeout(PATIENCE, making)
+        let made = tokio::time::timeout(MAX_START, making)
             .await
             .unwrap_or_else(|_| {
-                Err(SandboxError::Transient(format!(
+                Err(SandboxError::Deferred(Deferred::Failed(format!(
                     "a container was not ready after {} s: the machine is overloaded; judge it again",
-                    PATIENCE.as_secs()
-                )))
+                    MAX_START.as_secs()
+                ))))
             });
         if made.is_err() {
             // A busy engine may yet create what was no longer waited for, and whose id nobody knows. What is left then is removed at the next start of a verifier.
             let engine = Arc::clone(&self.engine);
             tokio::spawn(async move {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(MAX_START).await;
                 let _ = engine.remove(&name).await;
             });
         }
@@ -81,19 +81,19 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool over `places`: at most as many containers as these are there at a time, whether warm, in use, or being made or removed. It is filled until
+    /// A pool over `slots`: at most as many containers as these are there at a time, whether warm, in use, or being made or removed. It is filled until
     /// it is dropped.
-    pub(super) fn new(mould: &Arc<Mould>, places: &Arc<Semaphore>) -> Arc<Pool> {
+    pub(super) fn new(factory: &Arc<ContainerFactory>, slots: &Arc<Semaphore>) -> Arc<Pool> {
         let pool = Arc::new(Pool {
             warm: Mutex::default(),
             ready: Semaphore::new(0),
             failure: watch::Sender::new(None),
         });
-        for _ in 0..MAKERS {
+        for _ in 0..MAX_MAKERS {
             tokio::spawn(fill(
                 Arc::downgrade(&pool),
-                Arc::clone(mould),
-                Arc::clone(places),
+                Arc::clone(factory),
+                Arc::clone(slots),
             ));
         }
         pool
@@ -121,19 +121,19 @@ impl Pool {
     /// Takes `N` guests, all at once, so that two runs that need two each never wait for one another; who came first is served first.
     ///
     /// # Errors
-    /// [`SandboxError::Transient`] where the engine makes none.
+    /// [`SandboxError::Deferred`] where the engine makes none.
     pub(super) async fn take<const N: usize>(&self) -> Result<[Guest; N], SandboxError> {
         loop {
             let mut failure = self.failure.subscribe();
             let count = u32::try_from(N).unwrap_or(u32::MAX);
             let permit = tokio::select! {
                 permit = self.ready.acquire_many(count) => permit,
-                why = next_failure(&mut failure) => return Err(SandboxError::Transient(why)),
+                why = next_failure(&mut failure) => return Err(SandboxError::Deferred(Deferred::Failed(why))),
             };
             let Ok(permit) = permit else {
-                return Err(SandboxError::Transient(
+                return Err(SandboxError::Deferred(Deferred::Failed(
                     "the sandbox is being closed".to_owned(),
-                ));
+                )));
             };
             permit.forget();
             let mut taken: Vec<Guest> = {
@@ -162,13 +162,13 @@ async fn next_failure(failure: &mut watch::Receiver<Option<String>>) -> String {
     }
 }
 
-async fn fill(pool: std::sync::Weak<Pool>, mould: Arc<Mould>, places: Arc<Semaphore>) {
+async fn fill(pool: std::sync::Weak<Pool>, factory: Arc<ContainerFactory>, slots: Arc<Semaphore>) {
     let open = || pool.upgrade().filter(|pool| !pool.ready.is_closed());
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
         if open().is_none() {
             return;
         }
-        let made = mould.make(place).await;
+        let made = factory.make(slot).await;
         let Some(pool) = open() else { return };
         match made {
             Ok(guest) => pool.put(guest),

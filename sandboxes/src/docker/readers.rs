@@ -1,4 +1,4 @@
-//! Containers that read texts. Nothing of a text runs in one, so it is kept for the next texts, where a program's is removed after its run.
+//! Containers that read texts. Nothing of a text runs in one, so it stays for the next texts, whereas a program's is removed after its run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,17 +10,17 @@ use super::pool::Pool;
 use crate::protocol::Candidate;
 use crate::{End, Limits, Run, SandboxError};
 
-/// Time of reading after which a reader is let go, so that nothing adds up in it.
-const WEAR: Duration = Duration::from_secs(5);
-/// Containers for each reader that is kept: the others are for programs.
+/// Time of reading after which a reader is removed, so that nothing adds up in it.
+const MAX_WEAR: Duration = Duration::from_secs(5);
+/// Containers per reader: the others are for programs.
 const SHARE: usize = 4;
 
-/// Readers that are kept.
+/// Readers that wait for texts.
 pub(super) struct Readers {
     pool: Arc<Pool>,
-    kept: Mutex<Vec<Reader>>,
-    /// How many.
-    most: usize,
+    idle: Mutex<Vec<Reader>>,
+    /// Readers that may wait at a time.
+    max_idle: usize,
 }
 
 /// A guest that reads one text after another.
@@ -39,14 +39,14 @@ impl Readers {
     pub(super) fn new(pool: &Arc<Pool>, containers: usize) -> Readers {
         Readers {
             pool: Arc::clone(pool),
-            kept: Mutex::default(),
-            most: containers / SHARE,
+            idle: Mutex::default(),
+            max_idle: containers / SHARE,
         }
     }
 
-    /// Lets all that are kept go.
+    /// Removes all that wait.
     pub(super) fn close(&self) {
-        self.kept
+        self.idle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
@@ -55,41 +55,41 @@ impl Readers {
     /// What the harness's `outline` says of `texts`.
     ///
     /// # Errors
-    /// [`SandboxError::Transient`] where the engine fails.
+    /// [`SandboxError::Deferred`] where the engine fails.
     pub(super) async fn read(&self, texts: &[String], limits: Limits) -> Result<Run, SandboxError> {
         if let Some(mut reader) = self.take(limits)
             && let Ok(run) = reader.read(texts).await
             // Where it broke off or was out of time, what it had read before may be the reason.
             && run.end == End::Completed
         {
-            self.keep(reader, &run);
+            self.put_back(reader, &run);
             return Ok(run);
         }
         let [guest] = self.pool.take().await?;
         let mut reader = Reader::new(guest, limits).await?;
         let run = reader.read(texts).await?;
-        self.keep(reader, &run);
+        self.put_back(reader, &run);
         Ok(run)
     }
 
-    /// One that is kept, with these limits.
+    /// One that waits, with these limits.
     fn take(&self, limits: Limits) -> Option<Reader> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = kept.iter().position(|reader| reader.limits == limits)?;
-        let mut reader = kept.swap_remove(at);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = idle.iter().position(|reader| reader.limits == limits)?;
+        let mut reader = idle.swap_remove(at);
         reader.guest.stands().then_some(reader)
     }
 
-    fn keep(&self, reader: Reader, run: &Run) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if run.end != End::Completed || reader.worn > WEAR || self.most == 0 {
+    fn put_back(&self, reader: Reader, run: &Run) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if run.end != End::Completed || reader.worn > MAX_WEAR || self.max_idle == 0 {
             return;
         }
-        if kept.len() == self.most {
+        if idle.len() == self.max_idle {
             // The oldest may have limits that nobody asks for any more.
-            kept.remove(0);
+            idle.remove(0);
         }
-        kept.push(reader);
+        idle.push(reader);
     }
 }
 

@@ -11,48 +11,51 @@ use super::pool::Pool;
 use super::stop::Stop;
 use crate::protocol::judge::carried;
 use crate::protocol::{Candidate, Judge, Reply, arguments, is_answered};
-use crate::{End, Identity, Limits, Program, Run, Sandbox, SandboxError};
+use crate::{End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 /// Bytes of memory below which the interpreter cannot work.
-const LEAST_MEMORY: u64 = 64 << 20;
+const MIN_MEMORY: u64 = 64 << 20;
 
 /// Tries to get containers that stand until a program is in them.
-const TRIES: usize = 5;
+const MAX_TRIES: usize = 5;
 
 impl Sandbox for DockerSandbox {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        arguments::check_calls(program.calls)?;
-        check(limits)?;
-        let candidate = Candidate::new(program, limits);
-        self.wait_for(calls(Arc::clone(&self.pool), candidate, *limits))
-    }
-
-    fn run_tests(
-        &self,
-        program: &Program<'_>,
-        prelude: &str,
-        tests: &[String],
-        limits: &Limits,
-    ) -> Result<Run, SandboxError> {
-        check(limits)?;
-        let candidate = Candidate::serving(program, limits);
-        let judge = Judge::new(program, prelude, tests, limits);
-        self.wait_for(judged(Arc::clone(&self.pool), candidate, judge, *limits))
-    }
-
-    fn outline(&self, texts: &[String], limits: &Limits) -> Result<Run, SandboxError> {
-        check(limits)?;
-        let (readers, texts, limits) = (Arc::clone(&self.readers), texts.to_vec(), *limits);
-        self.wait_for(async move { readers.read(&texts, limits).await })
+    /// Whatever the patience: what a run waits for here, a container, is soon free.
+    fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
+        let limits = request.limits;
+        if let Work::Calls { calls, .. } = request.work {
+            arguments::check_calls(calls)?;
+        }
+        check(&limits)?;
+        let pool = Arc::clone(&self.pool);
+        match request.work {
+            Work::Calls { program, calls } => {
+                let candidate = Candidate::calling(program, calls, request.watch, &limits);
+                self.wait_for(answered(pool, candidate, limits))
+            }
+            Work::Tests {
+                program,
+                prelude,
+                tests,
+            } => {
+                let candidate = Candidate::serving(program, &limits);
+                let judge = Judge::new(program, prelude, tests, request.watch, &limits);
+                self.wait_for(judged(pool, candidate, judge, limits))
+            }
+            Work::Outline { texts } => {
+                let (readers, texts) = (Arc::clone(&self.readers), texts.to_vec());
+                self.wait_for(async move { readers.read(&texts, limits).await })
+            }
+        }
     }
 }
 
 fn check(limits: &Limits) -> Result<(), SandboxError> {
-    if limits.memory < LEAST_MEMORY {
+    if limits.memory < MIN_MEMORY {
         return Err(SandboxError::Unusable(format!(
             "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
             limits.memory >> 20
@@ -66,7 +69,7 @@ async fn prepared<const N: usize>(
     pool: &Pool,
     limits: &Limits,
 ) -> Result<[Guest; N], SandboxError> {
-    let mut left = TRIES;
+    let mut left = MAX_TRIES;
     loop {
         let mut guests = pool.take().await?;
         let mut failed = None;
@@ -79,14 +82,14 @@ async fn prepared<const N: usize>(
         left -= 1;
         match failed {
             None => return Ok(guests),
-            Some(SandboxError::Transient(_)) if left > 0 => {}
+            Some(SandboxError::Deferred(_)) if left > 0 => {}
             Some(error) => return Err(error),
         }
     }
 }
 
 /// The calls of a program, in one container.
-async fn calls(
+async fn answered(
     pool: Arc<Pool>,
     mut candidate: Candidate,
     limits: Limits,

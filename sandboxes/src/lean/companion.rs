@@ -12,7 +12,7 @@ use super::Jail;
 use super::family::{self, family};
 use super::jail::{self, Sight};
 
-/// Bytes of the end of the error stream that are kept, to say why a process ended.
+/// Bytes from the end of the error stream that say why a process ended.
 const MAX_COMPLAINT: usize = 4 << 10;
 /// How often the time of an answer is looked at.
 const TICK: Duration = Duration::from_millis(200);
@@ -21,7 +21,7 @@ const LEAVING: Duration = Duration::from_secs(2);
 
 /// How a [`Companion`] is started.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct CompanionCommand {
     /// The program, an absolute path, and its arguments.
     pub words: Vec<String>,
     /// What keeps it from the rest of the machine: it may write nowhere but in an empty `/tmp`.
@@ -87,8 +87,8 @@ impl Companion {
     ///
     /// # Errors
     /// Where the system starts no such process.
-    pub fn start(place: &Place) -> io::Result<Self> {
-        let mut command = command(place);
+    pub fn start(launch: &CompanionCommand) -> io::Result<Self> {
+        let mut command = command(launch);
         let (started, start) = sync_channel(1);
         let (due, dues) = channel();
         // A process that is to end with its parent ends with the thread that started it, so that thread stays as long as the process.
@@ -168,19 +168,19 @@ impl Read for Companion {
     }
 }
 
-fn command(place: &Place) -> Command {
-    let mut command = match place.jail {
+fn command(launch: &CompanionCommand) -> Command {
+    let mut command = match launch.jail {
         Jail::Bubblewrap => {
-            let program = place.words.iter().take(1).map(PathBuf::from);
+            let program = launch.words.iter().take(1).map(PathBuf::from);
             let sight = Sight {
-                shown: place.shown.iter().cloned().chain(program).collect(),
+                shown: launch.shown.iter().cloned().chain(program).collect(),
                 writable: None,
-                secrets: &place.secrets,
+                secrets: &launch.secrets,
             };
-            jail::bubblewrap(&place.words, &sight)
+            jail::bubblewrap(&launch.words, &sight)
         }
         Jail::None => {
-            let mut words = place.words.iter();
+            let mut words = launch.words.iter();
             let mut command = Command::new(words.next().map_or("", String::as_str));
             command.args(words);
             command

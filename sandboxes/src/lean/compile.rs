@@ -10,20 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::handed::{handed_out, handing_out};
+use super::jail_output::{EXTENSIONS, handed_out, handing_out};
 use super::process::Process;
 use super::{Bounds, Compiled, Jail, Lean, LeanError, Message, Program, split};
 
 /// Name of the module that a file is compiled to.
 pub(super) const MODULE: &str = "Proof";
 
-/// The files of a compiled module: its own, and those of what is private in one of Lean's module system.
-pub(super) const EXTENSIONS: [&str; 3] = ["olean", "olean.server", "olean.private"];
-
 /// MiB that a process may write into its folder. In a jail that folder lies in memory, and has no room for more.
 pub(super) const MAX_WRITTEN_MIB: u64 = 64;
 
-/// Starts Lean anew for each file.
+/// Starts a Lean process per file.
 #[derive(Debug)]
 pub struct Compiler {
     program: Program,

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_of_its_own_family_and_uses_what_it_uses() {
+    fn a_process_belongs_to_its_own_family_and_its_processor_time_grows() {
         let own = family(std::process::id());
         assert!(own.iter().any(|member| member.id == std::process::id()));
         assert!(memory_mib(&own) > 0);

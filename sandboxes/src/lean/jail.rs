@@ -66,7 +66,7 @@ fn one_namespace() -> &'static [&'static str] {
 pub(super) struct Sight<'a> {
     /// Files and folders that it may read although they lie in a folder that is [`emptied`]. Those that are not there are passed over.
     pub(super) shown: Vec<PathBuf>,
-    /// The one folder in which it may write, besides `/tmp`, and whose files it may read. What it writes is kept in memory, as much as [`SCRATCH_BYTES`], and is gone with
+    /// The one folder in which it may write, besides `/tmp`, and whose files it may read. What it writes lies in memory, as much as [`SCRATCH_BYTES`], and is gone with
     /// the process: no byte of it comes to a disk.
     pub(super) writable: Option<&'a Path>,
     /// Files that it may not read, wherever they lie.
@@ -147,7 +147,7 @@ pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
     {
         command.arg("--remount-ro").arg(folder);
     }
-    // For root, bubblewrap keeps all capabilities unless it is told otherwise: those by which a process could undo what is mounted here.
+    // For root, bubblewrap keeps all capabilities by default: those by which a process could undo what is mounted here.
     command.args(["--remount-ro", "/dev", "--cap-drop", "ALL"]);
     command.args(one_namespace());
     command.args(["--unshare-all", "--die-with-parent", "--new-session", "--"]);
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_there_by_both_its_names_and_only_where_it_would_be_missed() {
+    fn a_jail_shows_a_linked_folder_under_both_names_and_nothing_already_visible() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         let (home, elsewhere) = (real.join("home"), real.join("elsewhere"));

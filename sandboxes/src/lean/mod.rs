@@ -6,8 +6,8 @@
 mod companion;
 mod compile;
 mod family;
-mod handed;
 mod jail;
+mod jail_output;
 mod limits;
 mod process;
 mod program;
@@ -16,7 +16,7 @@ mod replay;
 
 use serde::Deserialize;
 
-pub use companion::{Allowance, Companion, End, How, Place};
+pub use companion::{Allowance, Companion, CompanionCommand, End, How};
 pub use compile::Compiler;
 pub use jail::Jail;
 pub use limits::confine;

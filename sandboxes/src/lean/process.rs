@@ -12,7 +12,7 @@ use super::{Jail, LeanError, jail};
 
 /// MiB of output that are read for one file.
 const MAX_OUTPUT_MIB: u64 = 8;
-/// Bytes of the end of the error stream that are kept, to say why a process ended.
+/// Bytes from the end of the error stream that say why a process ended.
 const MAX_COMPLAINT: usize = 4 << 10;
 /// How often memory is looked at, and the deadline.
 const TICK: Duration = Duration::from_millis(50);

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leans_variables_are_told_from_the_services() {
+    fn leans_variables_are_separated_from_the_services() {
         for (name, wanted) in [
             ("PATH", true),
             ("LEAN_PATH", true),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_words_and_variables_name_is_needed() {
+    fn a_program_needs_the_files_that_its_words_and_variables_name() {
         let program = Program {
             command: Vec::new(),
             env: vec![
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_is_no_installation() {
+    fn an_installation_is_the_folder_above_bin_outside_shared_folders() {
         let installed = |program: &str| installation(Path::new(program));
         assert_eq!(installed("/opt/lean/bin/lean"), Some("/opt/lean".into()));
         assert_eq!(installed("/tmp/bin/lean"), Some("/tmp/bin".into()));

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::compile::{EXTENSIONS, MODULE};
+use super::compile::MODULE;
+use super::jail_output::EXTENSIONS;
 use super::process::Process;
 use super::{Bounds, Compiled, LeanError, Program};
 

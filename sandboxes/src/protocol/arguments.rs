@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_guest_could_not_make_a_value_of_is_refused() {
+    fn arguments_that_the_guest_could_not_decode_are_refused() {
         for text in [
             "",
             "1",

@@ -16,13 +16,13 @@ use super::{Broken, SLACK};
 use crate::{Call, Limits, Program, Watch};
 
 /// Nesting of a value's JSON: what common parsers accept.
-const DEPTH: usize = 120;
+const MAX_DEPTH: usize = 120;
 /// All values of one run together, in values of the largest size.
-const VALUES: usize = 16;
-/// Bytes kept of an exception's type and of its message.
-const MESSAGE: usize = 1000;
+const MAX_VALUES: usize = 16;
+/// Bytes of an exception's type and of its message; the rest is cut off.
+const MAX_MESSAGE: usize = 1000;
 /// Fuel for a byte of text that is made of a binary form. It takes the host some nanoseconds, in each of which a guest burns about ten units.
-const MAKING: u64 = 4;
+const TEXT_PRICE: u64 = 4;
 
 /// What the guest is asked to do.
 #[derive(Serialize)]
@@ -58,9 +58,9 @@ pub(crate) struct Candidate {
     pieces: Pieces,
     /// Whether the value came in its binary form so far, and whether that did.
     binary: Option<Result<(), Refused>>,
-    /// Bytes of text made of binary forms, and how many of them were asked about.
+    /// Bytes of text made of binary forms, and how many of them have been charged.
     made: u64,
-    told: u64,
+    charged: u64,
     /// Fuel of the whole run.
     fuel: u64,
     unloadable: Option<(String, String)>,
@@ -68,67 +68,63 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// A conversation about `program` and its calls.
-    pub(crate) fn new(program: &Program<'_>, limits: &Limits) -> Candidate {
-        let longest = limits.value;
+    /// A conversation about `calls` of `program`.
+    pub(crate) fn calling(
+        program: Program<'_>,
+        calls: &[String],
+        watch: Option<&Watch>,
+        limits: &Limits,
+    ) -> Candidate {
         Candidate {
-            job: job("call", program.source, program.entry_point, limits.value),
-            state: State::Fresh,
-            calls: program.calls.iter().cloned().collect(),
-            results: Vec::new(),
-            longest,
-            room: longest.saturating_mul(VALUES),
-            pieces: Pieces::default(),
-            binary: None,
-            made: 0,
-            told: 0,
-            fuel: limits.fuel,
-            unloadable: None,
-            watch: program.watch.cloned(),
+            calls: calls.iter().cloned().collect(),
+            watch: watch.cloned(),
+            ..Candidate::new("call", program, limits)
         }
     }
 
     /// A conversation with the harness itself, whose `outline` answers what it is asked ([`Candidate::ask`]); no program is loaded.
     pub(crate) fn outlining(limits: &Limits) -> Candidate {
-        let program = Program {
+        let none = Program {
             source: "",
             entry_point: "",
-            calls: &[],
-            watch: None,
         };
-        Candidate {
-            job: job("outline", "", "", limits.value),
-            ..Candidate::new(&program, limits)
-        }
+        Candidate::new("outline", none, limits)
     }
 
     /// Makes `calls` the next, at first or after all before have been answered.
     pub(crate) fn ask(&mut self, calls: &[String]) {
         self.calls = calls.iter().cloned().collect();
-        self.room = self.longest.saturating_mul(VALUES);
-        (self.made, self.told) = (0, 0);
+        self.room = self.longest.saturating_mul(MAX_VALUES);
+        (self.made, self.charged) = (0, 0);
         if self.state == State::Ended {
             self.state = State::Ready;
         }
     }
 
     /// A conversation in which calls come one at a time ([`Candidate::expect`]) and each result carries the arguments as the call left them.
-    pub(crate) fn serving(program: &Program<'_>, limits: &Limits) -> Candidate {
+    pub(crate) fn serving(program: Program<'_>, limits: &Limits) -> Candidate {
         Candidate {
-            job: job("serve", program.source, program.entry_point, limits.value),
-            state: State::Fresh,
-            calls: VecDeque::new(),
-            results: Vec::new(),
             longest: limits.value.saturating_mul(2).saturating_add(SLACK),
             // Each result is handed on at once, so nothing adds up.
             room: usize::MAX,
+            ..Candidate::new("serve", program, limits)
+        }
+    }
+
+    fn new(mode: &'static str, program: Program<'_>, limits: &Limits) -> Candidate {
+        Candidate {
+            job: job(mode, program.source, program.entry_point, limits.value),
+            state: State::Fresh,
+            calls: VecDeque::new(),
+            results: Vec::new(),
+            longest: limits.value,
+            room: limits.value.saturating_mul(MAX_VALUES),
             pieces: Pieces::default(),
             binary: None,
             made: 0,
-            told: 0,
+            charged: 0,
             fuel: limits.fuel,
             unloadable: None,
-            // The tests are watched, not their calls.
             watch: None,
         }
     }
@@ -172,7 +168,7 @@ impl Candidate {
     }
 
     /// # Errors
-    /// [`Broken::Protocol`] at a request that is out of turn or malformed; [`Broken::Fuel`] where the host has made more of the results than all fuel pays for; [`Broken::Watched`].
+    /// [`Broken::Protocol`] at a request that is out of turn or malformed; [`Broken::Fuel`] where the host has made more text of the results than all fuel pays for; [`Broken::Watched`].
     pub(crate) fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Broken> {
         let (&letter, payload) = request
             .split_first()
@@ -222,16 +218,16 @@ impl Candidate {
         Ok(Vec::new())
     }
 
-    /// The fuel for what the host has made of binary forms since this was asked last.
+    /// The fuel for the text that the host has made of binary forms since the last such question.
     pub(crate) fn take_price(&mut self) -> u64 {
-        let made = self.made - self.told;
-        self.told = self.made;
-        made.saturating_mul(MAKING)
+        let made = self.made - self.charged;
+        self.charged = self.made;
+        made.saturating_mul(TEXT_PRICE)
     }
 
     /// Whether all that was made of binary forms is within the run's fuel, for sandboxes that count no other.
     fn paid(&self) -> Result<(), Broken> {
-        if self.made.saturating_mul(MAKING) > self.fuel {
+        if self.made.saturating_mul(TEXT_PRICE) > self.fuel {
             return Err(Broken::Fuel);
         }
         Ok(())
@@ -312,12 +308,12 @@ pub(super) fn watched(watch: Option<&Watch>, results: &[Call]) -> Result<(), Bro
     }
 }
 
-/// A value as it comes: kept as long as it is not too long, and hashed in any case.
+/// A value as it arrives: its bytes until it turns out to be too long, and from then on their digest.
 #[derive(Default)]
 struct Pieces {
-    kept: Vec<u8>,
+    bytes: Vec<u8>,
     length: u64,
-    /// Made when the value turns out to be too long to be kept.
+    /// Made when the value turns out to be too long.
     hasher: Option<blake3::Hasher>,
 }
 
@@ -326,12 +322,12 @@ impl Pieces {
         self.length += piece.len() as u64;
         if self.hasher.is_none() && self.length > longest as u64 {
             let mut hasher = blake3::Hasher::new();
-            hasher.update(&std::mem::take(&mut self.kept));
+            hasher.update(&std::mem::take(&mut self.bytes));
             self.hasher = Some(hasher);
         }
         match &mut self.hasher {
             Some(hasher) => _ = hasher.update(piece),
-            None => self.kept.extend_from_slice(piece),
+            None => self.bytes.extend_from_slice(piece),
         }
     }
 
@@ -339,7 +335,7 @@ impl Pieces {
     fn finish(self) -> Result<Call, Broken> {
         match self.hasher {
             Some(_) => self.finish_made(),
-            None => value(&self.kept),
+            None => value(&self.bytes),
         }
     }
 
@@ -351,7 +347,7 @@ impl Pieces {
                 self.length,
                 hasher.finalize()
             ),
-            None => String::from_utf8(self.kept)
+            None => String::from_utf8(self.bytes)
                 .map_err(|_| Broken::Protocol("a value that is not text"))?,
         };
         Ok(Call::Returned(text))
@@ -373,7 +369,7 @@ pub(crate) fn job(mode: &'static str, source: &str, entry_point: &str, value: us
 pub(crate) fn value(payload: &[u8]) -> Result<Call, Broken> {
     let text =
         std::str::from_utf8(payload).map_err(|_| Broken::Protocol("a value that is not text"))?;
-    if depth(payload) > DEPTH
+    if depth(payload) > MAX_DEPTH
         || names_a_surrogate(payload)
         || serde_json::from_str::<IgnoredAny>(text).is_err()
     {
@@ -387,7 +383,7 @@ pub(crate) fn exception(payload: &[u8]) -> Result<(String, String), Broken> {
     let (mut kind, mut message): (String, String) = serde_json::from_slice(payload)
         .map_err(|_| Broken::Protocol("an exception without type and message"))?;
     for text in [&mut kind, &mut message] {
-        text.truncate(text.floor_char_boundary(MESSAGE));
+        text.truncate(text.floor_char_boundary(MAX_MESSAGE));
     }
     Ok((kind, message))
 }

@@ -42,9 +42,10 @@ pub(crate) enum Reply {
 impl Judge {
     /// A conversation about `tests` of `program`.
     pub(crate) fn new(
-        program: &Program<'_>,
+        program: Program<'_>,
         prelude: &str,
         tests: &[String],
+        watch: Option<&Watch>,
         limits: &Limits,
     ) -> Judge {
         Judge {
@@ -55,7 +56,7 @@ impl Judge {
             longest: limits.value.saturating_mul(2).saturating_add(SLACK),
             called: false,
             unloadable: None,
-            watch: program.watch.cloned(),
+            watch: watch.cloned(),
         }
     }
 
@@ -177,10 +178,8 @@ mod tests {
         let program = Program {
             source: "",
             entry_point: "f",
-            calls: &[],
-            watch: None,
         };
-        Judge::new(&program, "", &tests, &Limits::default())
+        Judge::new(program, "", &tests, None, &Limits::default())
     }
 
     fn answer(text: &str) -> Result<Reply, Broken> {
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_never_call_the_program_are_known() {
+    fn a_run_whose_tests_never_call_the_program_ends_as_uncalled() {
         let mut judge = judge(&["pass"]);
         for request in [&b"J"[..], b"L", b"N", b"Vnull", b"N"] {
             judge.answer(request).unwrap();

@@ -6,7 +6,7 @@
 pub(crate) mod arguments;
 pub(crate) mod candidate;
 pub(crate) mod judge;
-mod marshal;
+pub mod marshal;
 
 pub(crate) use candidate::Candidate;
 pub(crate) use judge::{Judge, Reply};

@@ -12,8 +12,8 @@ use wasmtime::{Engine, Module};
 
 use crate::SandboxError;
 
-/// Modules kept: those of this version of the program and of the ones used last.
-const KEEP: usize = 3;
+/// Modules in the folder: those of this version of the program and of the ones used last.
+const MAX_MODULES: usize = 3;
 
 /// Bytes that a module takes, rounded up.
 const ROOM: u64 = 320 << 20;
@@ -171,7 +171,7 @@ impl Compiled {
             .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
             .collect();
         modules.sort();
-        let excess = (modules.len() + 1).saturating_sub(KEEP);
+        let excess = (modules.len() + 1).saturating_sub(MAX_MODULES);
         for (_, path) in &modules[..excess] {
             fs::remove_file(path)?;
             fs::remove_file(path.with_extension("tag"))?;

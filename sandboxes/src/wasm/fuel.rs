@@ -1,4 +1,4 @@
-//! What a running guest may still do, kept in the two globals of a metered module (`meter`).
+//! The fuel that a running guest has left, which stands in the two globals of a metered module (`meter`).
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use wasmtime::{AsContextMut, Caller, Global, Instance, Linker, Val};
 
 use super::meter::{FUEL, MARK, REFUEL};
 use super::stop::Stop;
-use super::world::World;
+use super::store_data::StoreData;
 use crate::Limits;
 
 /// Fuel between two looks at the wall clock: some tens of milliseconds.
@@ -27,7 +27,7 @@ pub(super) struct Tank {
 impl Tank {
     /// Fills the tank of a new instance.
     pub(super) fn fill(
-        mut store: impl AsContextMut<Data = World>,
+        mut store: impl AsContextMut<Data = StoreData>,
         instance: &Instance,
         limits: &Limits,
     ) -> wasmtime::Result<Tank> {
@@ -69,7 +69,7 @@ impl Tank {
 }
 
 /// Fuel that a caller has used so far; 0 while the interpreter is warmed, which is not metered.
-pub(super) fn used(caller: &mut Caller<'_, World>) -> u64 {
+pub(super) fn used(caller: &mut Caller<'_, StoreData>) -> u64 {
     caller.data().tank.map_or(0, |tank| tank.used(caller))
 }
 
@@ -77,7 +77,7 @@ pub(super) fn used(caller: &mut Caller<'_, World>) -> u64 {
 ///
 /// # Errors
 /// [`Stop::Fuel`], where there is not so much left.
-pub(super) fn charge(caller: &mut Caller<'_, World>, units: u64) -> wasmtime::Result<()> {
+pub(super) fn charge(caller: &mut Caller<'_, StoreData>, units: u64) -> wasmtime::Result<()> {
     let Some(tank) = caller.data().tank else {
         return Ok(());
     };
@@ -92,11 +92,11 @@ pub(super) fn charge(caller: &mut Caller<'_, World>, units: u64) -> wasmtime::Re
 }
 
 /// Defines what a metered guest calls when its fuel is under the mark.
-pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         REFUEL.0,
         REFUEL.1,
-        |mut caller: Caller<'_, World>| -> wasmtime::Result<()> {
+        |mut caller: Caller<'_, StoreData>| -> wasmtime::Result<()> {
             let Some(tank) = caller.data().tank else {
                 return Err(Stop::Protocol("a guest that runs before it has fuel").into());
             };

@@ -3,16 +3,16 @@
 use futures::FutureExt;
 use wasmtime::{Instance, InstancePre, Memory, Store, TypedFunc};
 
-use super::door::Door;
 use super::fuel::Tank;
+use super::host_call::HostCall;
 use super::stop::Stop;
-use super::world::World;
+use super::store_data::StoreData;
 use crate::Limits;
 use crate::protocol::Candidate;
 
 /// An instance, its store and what of it is called. Dropping it frees everything it had.
 pub(super) struct Guest {
-    store: Store<World>,
+    store: Store<StoreData>,
     memory: Memory,
     alloc: TypedFunc<u32, u32>,
     turn: TypedFunc<(u32, u32), i32>,
@@ -21,22 +21,22 @@ pub(super) struct Guest {
 impl Guest {
     /// A fresh copy of the warmed interpreter.
     pub(super) async fn start(
-        program: &InstancePre<World>,
-        world: World,
+        program: &InstancePre<StoreData>,
+        data: StoreData,
         limits: &Limits,
     ) -> Result<Guest, Stop> {
-        Guest::try_start(program, world, limits)
+        Guest::try_start(program, data, limits)
             .await
             .map_err(|error| Stop::of(&error))
     }
 
     async fn try_start(
-        program: &InstancePre<World>,
-        world: World,
+        program: &InstancePre<StoreData>,
+        data: StoreData,
         limits: &Limits,
     ) -> wasmtime::Result<Guest> {
-        let mut store = Store::new(program.module().engine(), world);
-        store.limiter(|world| &mut world.room);
+        let mut store = Store::new(program.module().engine(), data);
+        store.limiter(|data| &mut data.memory_limiter);
         let instance = program.instantiate_async(&mut store).await?;
         let tank = Tank::fill(&mut store, &instance, limits)?;
         store.data_mut().tank = Some(tank);
@@ -44,7 +44,7 @@ impl Guest {
     }
 
     /// Takes over an instance that was made elsewhere.
-    pub(super) fn new(mut store: Store<World>, instance: &Instance) -> wasmtime::Result<Guest> {
+    pub(super) fn new(mut store: Store<StoreData>, instance: &Instance) -> wasmtime::Result<Guest> {
         let memory = instance
             .get_memory(&mut store, "memory")
             .ok_or(Stop::Protocol("the module exports no memory"))?;
@@ -84,15 +84,17 @@ impl Guest {
         self.turn.call_async(&mut self.store, (at, length)).await
     }
 
-    pub(super) fn world(&mut self) -> &mut World {
+    pub(super) fn data(&mut self) -> &mut StoreData {
         self.store.data_mut()
     }
 
     /// The conversation with a guest that runs a candidate's program.
     pub(super) fn conversation(&mut self) -> Result<&mut Candidate, Stop> {
-        match &mut self.world().door {
-            Door::Candidate(candidate) => Ok(candidate),
-            Door::Closed | Door::Judge(_) => Err(Stop::Protocol("no candidate's instance")),
+        match &mut self.data().host_call {
+            HostCall::Candidate(candidate) => Ok(candidate),
+            HostCall::Unanswered | HostCall::Judge(_) => {
+                Err(Stop::Protocol("no candidate's instance"))
+            }
         }
     }
 
@@ -103,7 +105,7 @@ impl Guest {
     }
 
     /// The store, for taking a snapshot.
-    pub(super) fn into_store(self) -> Store<World> {
+    pub(super) fn into_store(self) -> Store<StoreData> {
         self.store
     }
 }

@@ -1,23 +1,27 @@
 //! CPython in WebAssembly: metered, with a virtual clock, seeded randomness, no files but its library, and no network.
 //!
-//! The interpreter is warmed once (`warm`) and compiled once (`compiled`); each run is then a fresh copy-on-write instance (`guest`) in a
-//! world of its own (`world`, `wasi`), which talks to the host through one door (`door`) in a conversation that the host leads
-//! (`crate::protocol`, `judging`). The other end of that conversation is the harness, `guest/*.py`.
+//! The interpreter is warmed once (`warm`) and compiled once (`compiled`); each run is then a fresh copy-on-write instance (`guest`) with a store of its own
+//! (`store_data`, `wasi`), which talks to the host through one import (`host_call`) in a conversation that the host leads (`crate::protocol`, `judging`). The other end of
+//! that conversation is the harness, `guest/*.py`.
+//!
+//! The files `store_data`, `host_call`, `judging`, `guest`, `fuel` and `wasi` import each other in a circle, unlike any others of this crate. wasmtime gives every function
+//! that a guest imports access to the store's data, whose type is `StoreData`; what answers a guest is part of this data, and may be another guest, which has a store of its
+//! own.
 
 mod artifact;
 mod compiled;
-mod door;
 mod engine;
 mod fuel;
 mod guest;
+mod host_call;
 mod judging;
 mod meter;
 mod recursion;
 mod run;
 mod stop;
+mod store_data;
 mod warm;
 mod wasi;
-mod world;
 
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -27,26 +31,26 @@ use wasmtime::{Engine, InstancePre, Linker, Module};
 
 use self::artifact::Artifact;
 use self::compiled::Compiled;
-use self::world::World;
+use self::store_data::StoreData;
 use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Identity, SandboxError};
 
 /// What a turn of a warmed guest runs.
 const TURN: &str = "_rapid()";
-/// What verdicts depend on besides the artifact and the harness: the world, which is `wasi`'s, the prices of fuel, which are `meter`'s and the conversation's, and how deep programs may
+/// What verdicts depend on besides the artifact and the harness: what a guest sees, which is `wasi`'s, the prices of fuel, which are `meter`'s and the conversation's, and how deep programs may
 /// recurse, which is `recursion`'s. To be counted up when one of them changes, or what the conversation takes for an answer.
 const HOST: &str = "world 1, prices 5, stack 1 MiB";
 
 /// Runs programs in copies of one warmed interpreter. Runs are independent; make as many at a time as there are cores.
 pub struct WasmSandbox {
     identity: Identity,
-    program: InstancePre<World>,
+    program: InstancePre<StoreData>,
     library: Arc<[u8]>,
 }
 
 impl WasmSandbox {
     /// Opens the sandbox over the folder that holds `python-snapshot.wasm` and `python-stdlib.zip`. The warmed module is loaded from
-    /// `cache_dir/compiled`, or made there: once, in a minute or two, which `progress` is told in lines for people.
+    /// `cache_dir/compiled`, or made there: once, in a minute or two; `progress` gets lines about it for people.
     ///
     /// # Errors
     /// [`SandboxError::Unusable`] where the artifact is missing or not what it should be, or the cache folder cannot be used.
@@ -157,10 +161,10 @@ impl Parts {
     }
 }
 
-fn link(engine: &Engine, module: &Module) -> wasmtime::Result<InstancePre<World>> {
+fn link(engine: &Engine, module: &Module) -> wasmtime::Result<InstancePre<StoreData>> {
     let mut linker = Linker::new(engine);
     wasi::define(&mut linker)?;
-    door::define(&mut linker)?;
+    host_call::define(&mut linker)?;
     fuel::define(&mut linker)?;
     linker.instantiate_pre(module)
 }

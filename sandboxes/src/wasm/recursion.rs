@@ -1,9 +1,9 @@
 //! How deep the interpreter's own C code may recurse.
 //!
 //! A `map` in a `map`, a sorting key that sorts, an `__init__` that makes another object: each level of these stands on the stack of C functions, and CPython raises
-//! `RecursionError` where that stack's address comes near to its end. Where the end is, the system tells it; WASI does not, so that it takes the stack for 128 KiB, which is
-//! about 200 such levels. The linker gave the stack 16 MiB: all addresses from 0 up to the first of the data. So before the snapshot the interpreter is told of [`STACK`] bytes of
-//! them, by the function that CPython has for programs that bring stacks of their own. Neither function is exported, but the module names them.
+//! `RecursionError` where that stack's address comes near to its end. Where the end is, it asks the system; WASI does not say, so that it takes the stack for 128 KiB, which is
+//! about 200 such levels. The linker gave the stack 16 MiB: all addresses from 0 up to the first of the data. So before the snapshot the host makes [`STACK`] bytes of them
+//! known to the interpreter, by the function that CPython has for programs that bring stacks of their own. Neither function is exported, but the module names them.
 //!
 //! Below these bytes the rest of the 16 MiB is left for C code that does not look, and then an address below 0, which traps.
 
@@ -12,7 +12,7 @@ use wasm_encoder::{ExportKind, ExportSection, Module, RawSection};
 use wasmparser::{KnownCustom, Name, NameMap, Operator, Parser, Payload};
 use wasmtime::{Instance, Store, TypedFunc};
 
-use super::world::World;
+use super::store_data::StoreData;
 
 /// Bytes of the stack in linear memory that the interpreter uses before it raises `RecursionError`. A level of `sorted` with a key takes 2.2 KiB of them, most others 0.5, so
 /// that nearly all recursion gets to the interpreter's own limit of 1000 first. With twice as much, a program that raises that limit got to the end of the native stack, which stands beside
@@ -67,7 +67,7 @@ pub(super) fn opened(module: &[u8]) -> wasmtime::Result<(Vec<u8>, u32)> {
 
 /// Has the interpreter of an instance of an opened module use [`STACK`] bytes below `top`.
 pub(super) async fn widen(
-    store: &mut Store<World>,
+    store: &mut Store<StoreData>,
     instance: &Instance,
     top: u32,
 ) -> wasmtime::Result<()> {

@@ -1,43 +1,73 @@
 //! One run: from a program to what happened.
 
-use super::door::Door;
 use super::guest::{Guest, now};
+use super::host_call::HostCall;
 use super::judging::Judging;
 use super::stop::Stop;
-use super::world::World;
+use super::store_data::StoreData;
 use super::{TURN, WasmSandbox};
 use crate::protocol::{Candidate, Judge, arguments};
-use crate::{Call, End, Identity, Limits, Program, Run, Sandbox, SandboxError};
+use crate::{Call, Deferred, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 impl Sandbox for WasmSandbox {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn run(&self, program: &Program<'_>, limits: &Limits) -> Result<Run, SandboxError> {
-        arguments::check_calls(program.calls)?;
-        self.calls(Candidate::new(program, limits), limits)
+    /// Whatever the patience: a run waits for nothing here.
+    fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
+        let limits = &request.limits;
+        match request.work {
+            Work::Calls { program, calls } => {
+                arguments::check_calls(calls)?;
+                self.answer(
+                    Candidate::calling(program, calls, request.watch, limits),
+                    limits,
+                )
+            }
+            Work::Tests {
+                program,
+                prelude,
+                tests,
+            } => self.judge(
+                Candidate::serving(program, limits),
+                Judge::new(program, prelude, tests, request.watch, limits),
+                limits,
+            ),
+            Work::Outline { texts } => {
+                let mut candidate = Candidate::outlining(limits);
+                candidate.ask(texts);
+                self.answer(candidate, limits)
+            }
+        }
+    }
+}
+
+impl WasmSandbox {
+    /// The calls of a conversation, in one instance.
+    fn answer(&self, candidate: Candidate, limits: &Limits) -> Result<Run, SandboxError> {
+        now(async {
+            let mut guest = self
+                .start(HostCall::Candidate(Box::new(candidate)), limits)
+                .await?;
+            let outcome = guest.turn(TURN).await;
+            let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
+            let end = end(candidate, outcome)?;
+            let calls = candidate.take_results();
+            Ok(report(&mut guest, calls, end))
+        })
     }
 
-    fn outline(&self, calls: &[String], limits: &Limits) -> Result<Run, SandboxError> {
-        let mut candidate = Candidate::outlining(limits);
-        candidate.ask(calls);
-        self.calls(candidate, limits)
-    }
-
-    fn run_tests(
+    /// The tests of a conversation in one instance, the program in another.
+    fn judge(
         &self,
-        program: &Program<'_>,
-        prelude: &str,
-        tests: &[String],
+        candidate: Candidate,
+        judge: Judge,
         limits: &Limits,
     ) -> Result<Run, SandboxError> {
         now(async {
             let mut candidate = self
-                .start(
-                    Door::Candidate(Box::new(Candidate::serving(program, limits))),
-                    limits,
-                )
+                .start(HostCall::Candidate(Box::new(candidate)), limits)
                 .await?;
             let outcome = candidate.turn(TURN).await;
             let loaded = end(
@@ -47,14 +77,13 @@ impl Sandbox for WasmSandbox {
             if loaded != End::Completed {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
-            let judging = Judging {
-                judge: Judge::new(program, prelude, tests, limits),
-                candidate,
-            };
-            let mut guest = self.start(Door::Judge(Box::new(judging)), limits).await?;
+            let judging = Judging { judge, candidate };
+            let mut guest = self
+                .start(HostCall::Judge(Box::new(judging)), limits)
+                .await?;
             let outcome = guest.turn(TURN).await;
-            let (fuel, peak) = (guest.used(), guest.world().room.peak());
-            let Door::Judge(judging) = &mut guest.world().door else {
+            let (fuel, peak) = (guest.used(), guest.data().memory_limiter.peak());
+            let HostCall::Judge(judging) = &mut guest.data().host_call else {
                 return Err(broken(&Stop::Protocol("no judge's instance")));
             };
             let judge = &mut judging.judge;
@@ -71,27 +100,11 @@ impl Sandbox for WasmSandbox {
             Ok(run)
         })
     }
-}
 
-impl WasmSandbox {
-    /// The calls of a conversation, in one instance.
-    fn calls(&self, candidate: Candidate, limits: &Limits) -> Result<Run, SandboxError> {
-        now(async {
-            let mut guest = self
-                .start(Door::Candidate(Box::new(candidate)), limits)
-                .await?;
-            let outcome = guest.turn(TURN).await;
-            let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
-            let end = end(candidate, outcome)?;
-            let calls = candidate.take_results();
-            Ok(report(&mut guest, calls, end))
-        })
-    }
-
-    /// Starts an instance that `door` answers.
-    async fn start(&self, door: Door, limits: &Limits) -> Result<Guest, SandboxError> {
-        let world = World::new(self.library.clone(), limits, door);
-        Guest::start(&self.program, world, limits)
+    /// Starts an instance whose requests `host_call` answers.
+    async fn start(&self, host_call: HostCall, limits: &Limits) -> Result<Guest, SandboxError> {
+        let data = StoreData::new(self.library.clone(), limits, host_call);
+        Guest::start(&self.program, data, limits)
             .await
             .map_err(|stop| match stop {
                 Stop::Memory => SandboxError::Unusable(format!(
@@ -104,9 +117,8 @@ impl WasmSandbox {
 }
 
 fn broken(stop: &Stop) -> SandboxError {
-    SandboxError::Transient(format!(
-        "an instance of the Python sandbox could not be started or used ({stop})"
-    ))
+    let what = format!("an instance of the Python sandbox could not be started or used ({stop})");
+    Deferred::Failed(what).into()
 }
 
 /// How a candidate's part ended. What happens after the last call has been answered is of no interest.
@@ -124,7 +136,7 @@ fn report(guest: &mut Guest, calls: Vec<Call>, end: End) -> Run {
         calls,
         end,
         fuel: guest.used(),
-        peak_memory: guest.world().room.peak(),
-        stdout: guest.world().stdout.text(),
+        peak_memory: guest.data().memory_limiter.peak(),
+        stdout: guest.data().stdout.text(),
     }
 }

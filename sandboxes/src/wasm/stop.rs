@@ -3,7 +3,7 @@
 use wasmtime::Trap;
 
 use crate::protocol::Broken;
-use crate::{End, SandboxError};
+use crate::{Deferred, End, SandboxError};
 
 /// Carried through wasmtime as an error by the host functions, and made from its traps.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -65,13 +65,13 @@ impl Stop {
     /// How a run that stopped so has ended.
     ///
     /// # Errors
-    /// Where that says nothing about the program.
+    /// Where it says nothing about the program.
     pub(super) fn end(&self) -> Result<End, SandboxError> {
         match self {
             Stop::Fuel => Ok(End::OutOfFuel),
             Stop::Memory => Ok(End::OutOfMemory),
             Stop::Watched => Ok(End::Watched),
-            Stop::Backstop(_) => Err(SandboxError::Transient(self.to_string())),
+            Stop::Backstop(_) => Err(Deferred::Failed(self.to_string()).into()),
             Stop::Task(problem) => Err(SandboxError::Unusable(problem.clone())),
             other => Ok(End::Died(other.to_string())),
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use wasmtime::{Linker, Module, Store};
 use wasmtime_wizer::{WasmtimeWizer, Wizer};
 
-use super::door::{self, Door};
 use super::guest::{Guest, now};
-use super::world::World;
+use super::host_call::{self, HostCall};
+use super::store_data::StoreData;
 use super::{engine, recursion, wasi};
 use crate::Limits;
 use crate::protocol::{HARNESS, IMPORTS};
@@ -32,20 +32,23 @@ pub(super) fn snapshot(
     progress("preparing the Python sandbox: importing its library (2 of 3)");
     let mut linker = Linker::new(&engine);
     wasi::define(&mut linker)?;
-    door::define(&mut linker)?;
+    host_call::define(&mut linker)?;
     let limits = Limits {
         memory: 1 << 30,
         ..Limits::default()
     };
     let work = async {
-        let mut store = Store::new(&engine, World::new(library.clone(), &limits, Door::Closed));
-        store.limiter(|world| &mut world.room);
+        let mut store = Store::new(
+            &engine,
+            StoreData::new(library.clone(), &limits, HostCall::Unanswered),
+        );
+        store.limiter(|data| &mut data.memory_limiter);
         let instance = linker.instantiate_async(&mut store, &module).await?;
         recursion::widen(&mut store, &instance, top).await?;
         let mut guest = Guest::new(store, &instance)?;
         let status = guest.turn(&source()).await?;
         if status != 0 {
-            let said = guest.world().stderr.text();
+            let said = guest.data().stderr.text();
             return Err(wasmtime::Error::msg(format!(
                 "the interpreter could not import its library: {said}"
             )));
@@ -76,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_run_before_the_snapshot_is_ascii() {
+    fn the_source_that_runs_before_the_snapshot_is_ascii() {
         assert!(source().is_ascii());
     }
 }

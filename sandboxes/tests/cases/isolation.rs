@@ -35,7 +35,7 @@ def f():
     assert_eq!(first, result(sandbox, source));
 }
 
-pub(crate) fn runs_of_several_threads_do_not_meet(sandbox: &dyn Sandbox) {
+pub(crate) fn runs_on_several_threads_are_independent(sandbox: &dyn Sandbox) {
     let source =
         "state = []\ndef f(n):\n    state.append(n)\n    return [state, sum(range(n * 1000))]";
     std::thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError, Watch};
+use sandboxes::{Call, End, Limits, Program, Request, Run, Sandbox, SandboxError, Watch, Work};
 
 use super::timed_out;
 
@@ -16,14 +16,17 @@ fn try_judge(
     let program = Program {
         source,
         entry_point: "f",
-        calls: &[],
-        watch: None,
+    };
+    let work = Work::Tests {
+        program,
+        prelude,
+        tests: &tests,
     };
     let limits = Limits {
         fuel: 2_000_000_000,
         ..Limits::default()
     };
-    sandbox.run_tests(&program, prelude, &tests, &limits)
+    sandbox.run(&Request::new(work, &limits))
 }
 
 fn judge(sandbox: &dyn Sandbox, source: &str, prelude: &str, tests: &[&str]) -> Run {
@@ -67,17 +70,27 @@ pub(crate) fn a_watch_may_end_a_run(sandbox: &dyn Sandbox) {
     let program = Program {
         source: "def f(x): return x",
         entry_point: "f",
-        calls: &calls,
-        watch: Some(&watch),
     };
-    let run = sandbox.run(&program, &Limits::default()).unwrap();
+    let watched = |work| {
+        let request = Request {
+            watch: Some(&watch),
+            ..Request::new(work, &Limits::default())
+        };
+        sandbox.run(&request).unwrap()
+    };
+    let run = watched(Work::Calls {
+        program,
+        calls: &calls,
+    });
     assert_eq!((run.end, run.calls.len()), (End::Watched, 3));
     assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [0, 1, 2]);
 
     let tests = ["assert f(1) == 1", "assert f(2) == 1", "assert f(3) == 3"].map(str::to_owned);
-    let run = sandbox
-        .run_tests(&program, "", &tests, &Limits::default())
-        .unwrap();
+    let run = watched(Work::Tests {
+        program,
+        prelude: "",
+        tests: &tests,
+    });
     assert_eq!((passed(&run), run.end), (vec![true, false], End::Watched));
     assert_eq!(*seen.lock().unwrap(), [0, 1]);
 }
@@ -144,7 +157,7 @@ def f(n):
     assert_eq!(passed(&run), [true; 8], "{run:?}");
 }
 
-pub(crate) fn what_only_an_interpreter_can_compare_arrives_as_it_is(sandbox: &dyn Sandbox) {
+pub(crate) fn iterators_and_objects_of_the_library_arrive_unchanged(sandbox: &dyn Sandbox) {
     let source = "
 import collections, datetime, decimal, fractions
 def count(n):
@@ -185,7 +198,7 @@ def f(kind, *arguments): return MADE[kind](*arguments)
     assert_eq!((passed(&run), run.end), (vec![false], End::Completed));
 }
 
-pub(crate) fn what_no_test_can_look_into_is_named_where_a_test_fails(sandbox: &dyn Sandbox) {
+pub(crate) fn a_failed_test_names_the_type_of_an_opaque_value(sandbox: &dyn Sandbox) {
     let source =
         "import itertools\nclass Stack: pass\ndef f(n): return Stack() if n else itertools.count()";
     let tests = ["f(1).push(2)", "next(f(0))", "assert f == 1"];
@@ -199,7 +212,7 @@ pub(crate) fn what_no_test_can_look_into_is_named_where_a_test_fails(sandbox: &d
     }
 }
 
-pub(crate) fn tests_that_never_call_the_program_are_told_apart(sandbox: &dyn Sandbox) {
+pub(crate) fn a_run_whose_tests_never_call_the_program_is_uncalled(sandbox: &dyn Sandbox) {
     for (prelude, tests, end) in [
         (
             "",

@@ -1,8 +1,8 @@
 //! Every limit ends a run in its own way, and in the same way each time.
 
-use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
+use sandboxes::{Call, End, Limits, Sandbox, SandboxError};
 
-use super::{result, run, run_within, timed_out};
+use super::{result, run, run_within, timed_out, try_run};
 
 pub(crate) fn a_loop_inside_one_library_call_is_metered_too(sandbox: &dyn Sandbox) {
     let limits = Limits {
@@ -42,14 +42,8 @@ pub(crate) fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_c
         memory: 1 << 20,
         ..Limits::default()
     };
-    let program = Program {
-        source: "",
-        entry_point: "f",
-        calls: &[],
-        watch: None,
-    };
     assert!(
-        matches!(sandbox.run(&program, &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))
+        matches!(try_run(sandbox, "", &[], &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))
     );
 }
 

@@ -1,8 +1,8 @@
 //! A program can lie about its own results, and about nothing else.
 
-use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError};
+use sandboxes::{Call, End, Limits, Run, Sandbox, SandboxError};
 
-use super::{result, run};
+use super::{result, run, try_run};
 
 fn kind(end: &End) -> &str {
     match end {
@@ -59,7 +59,7 @@ def f(n):
     );
 }
 
-pub(crate) fn leaving_the_process_keeps_what_was_answered_and_says_so(sandbox: &dyn Sandbox) {
+pub(crate) fn a_program_that_leaves_the_process_keeps_its_answers(sandbox: &dyn Sandbox) {
     for status in ["0", "1"] {
         let run = run(
             sandbox,
@@ -149,7 +149,7 @@ pub(crate) fn more_answers_than_calls_end_the_run(sandbox: &dyn Sandbox) {
     assert!(matches!(run.end, End::Died(_)));
 }
 
-pub(crate) fn what_is_no_request_ends_the_run(sandbox: &dyn Sandbox) {
+pub(crate) fn bytes_that_are_no_request_end_the_run(sandbox: &dyn Sandbox) {
     for body in [
         "ask(b'')",
         "ask(b'?')",
@@ -188,14 +188,8 @@ pub(crate) fn printing_decides_nothing(sandbox: &dyn Sandbox) {
 }
 
 pub(crate) fn arguments_that_cannot_be_sent_are_no_fault_of_the_program(sandbox: &dyn Sandbox) {
-    let calls = ["[]".to_owned(), r#"[{"$set":[[]]}]"#.to_owned()];
-    let program = Program {
-        source: "def f(*a): pass",
-        entry_point: "f",
-        calls: &calls,
-        watch: None,
-    };
-    let outcome = sandbox.run(&program, &Limits::default());
+    let calls = ["[]", r#"[{"$set":[[]]}]"#];
+    let outcome = try_run(sandbox, "def f(*a): pass", &calls, &Limits::default());
     assert!(
         matches!(&outcome, Err(SandboxError::Unusable(why)) if why.contains("call 1") && why.contains("unhashable")),
         "{outcome:?}"

@@ -7,7 +7,7 @@ pub(crate) mod misuse;
 pub(crate) mod reading;
 pub(crate) mod values;
 
-use sandboxes::{Call, End, Limits, Program, Run, Sandbox};
+use sandboxes::{Call, End, Limits, Program, Request, Run, Sandbox, SandboxError, Work};
 
 /// Declares a test for each case over the sandbox that `$sandbox()` returns; where that is `None`, it has said why.
 macro_rules! cases {
@@ -16,23 +16,23 @@ macro_rules! cases {
             values {
                 every_kind_of_value_goes_in_and_comes_out_unchanged
                 numpy_and_subclasses_come_back_as_the_data_below_them
-                what_has_no_encoding_is_opaque
+                a_value_without_encoding_is_opaque
                 a_value_nested_too_deeply_or_in_itself_is_too_large
                 a_long_value_is_its_digest_and_equal_values_have_equal_ones
-                both_ways_out_say_the_same
-                a_long_list_says_what_its_elements_say
+                a_value_is_equal_in_binary_form_and_in_json
+                a_long_list_is_encoded_as_its_elements_are
                 a_number_of_many_digits_comes_back_whatever_the_interpreters_own_limit_is
             }
             misuse {
                 source_that_does_not_load_is_unloadable
                 any_exception_is_the_end_of_its_call_only
-                leaving_the_process_keeps_what_was_answered_and_says_so
+                a_program_that_leaves_the_process_keeps_its_answers
                 patching_what_the_harness_might_use_changes_nothing
                 tiny_interpreter_limits_are_the_programs_own
                 a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run
                 answering_every_call_at_once_is_no_more_than_returning_those_values
                 more_answers_than_calls_end_the_run
-                what_is_no_request_ends_the_run
+                bytes_that_are_no_request_end_the_run
                 printing_decides_nothing
                 arguments_that_cannot_be_sent_are_no_fault_of_the_program
             }
@@ -41,9 +41,9 @@ macro_rules! cases {
                 a_watch_may_end_a_run
                 arguments_that_the_program_changes_are_changed_for_the_test
                 exceptions_arrive_by_their_name
-                what_only_an_interpreter_can_compare_arrives_as_it_is
-                what_no_test_can_look_into_is_named_where_a_test_fails
-                tests_that_never_call_the_program_are_told_apart
+                iterators_and_objects_of_the_library_arrive_unchanged
+                a_failed_test_names_the_type_of_an_opaque_value
+                a_run_whose_tests_never_call_the_program_is_uncalled
                 the_program_keeps_its_state_between_calls_and_cannot_reach_the_tests
                 a_program_that_stops_ends_the_run_with_the_tests_so_far
                 a_program_that_does_not_load_is_unloadable
@@ -60,12 +60,12 @@ macro_rules! cases {
                 sleeping_takes_virtual_time_only
             }
             reading {
-                what_is_said_of_a_text_does_not_depend_on_what_was_read_before
+                the_outline_of_a_text_does_not_depend_on_earlier_texts
             }
             isolation {
                 calls_of_one_run_share_their_instance_and_runs_share_nothing
                 time_randomness_hashes_and_addresses_are_the_same_in_every_run
-                runs_of_several_threads_do_not_meet
+                runs_on_several_threads_are_independent
                 the_program_is_not_the_main_module_and_has_a_module_of_its_own
             }
         }
@@ -90,14 +90,26 @@ pub(crate) fn run_within(
     calls: &[&str],
     limits: &Limits,
 ) -> Run {
+    try_run(sandbox, source, calls, limits).unwrap()
+}
+
+/// As [`run_within`], where there may be no run.
+pub(crate) fn try_run(
+    sandbox: &dyn Sandbox,
+    source: &str,
+    calls: &[&str],
+    limits: &Limits,
+) -> Result<Run, SandboxError> {
     let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
     let program = Program {
         source,
         entry_point: "f",
-        calls: &calls,
-        watch: None,
     };
-    sandbox.run(&program, limits).unwrap()
+    let work = Work::Calls {
+        program,
+        calls: &calls,
+    };
+    sandbox.run(&Request::new(work, limits))
 }
 
 pub(crate) fn run(sandbox: &dyn Sandbox, source: &str, calls: &[&str]) -> Run {

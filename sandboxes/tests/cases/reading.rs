@@ -18,9 +18,7 @@ fn said(sandbox: &dyn Sandbox, texts: &[String]) -> Vec<Outline> {
     texts.iter().map(one).collect()
 }
 
-pub(crate) fn what_is_said_of_a_text_does_not_depend_on_what_was_read_before(
-    sandbox: &dyn Sandbox,
-) {
+pub(crate) fn the_outline_of_a_text_does_not_depend_on_earlier_texts(sandbox: &dyn Sandbox) {
     let mut texts = [
         "def f():\n    return g(1)\n",
         "Here it is:\ndef f(x): return x\nThat is all.",

@@ -76,7 +76,7 @@ def f():
     assert_eq!(result(sandbox, source), expected);
 }
 
-pub(crate) fn what_has_no_encoding_is_opaque(sandbox: &dyn Sandbox) {
+pub(crate) fn a_value_without_encoding_is_opaque(sandbox: &dyn Sandbox) {
     let source = r"
 import re, fractions
 class Meta(type):
@@ -157,7 +157,7 @@ pub(crate) fn a_number_of_many_digits_comes_back_whatever_the_interpreters_own_l
 }
 
 /// Most values are written by the interpreter's own code and what that cannot write by the harness's: both must say the same.
-pub(crate) fn both_ways_out_say_the_same(sandbox: &dyn Sandbox) {
+pub(crate) fn a_value_is_equal_in_binary_form_and_in_json(sandbox: &dyn Sandbox) {
     let source = r##"
 import random, struct
 shared = ['shared', 1.5, ('in', {'it': None})]
@@ -195,7 +195,7 @@ def f(seed, whole):
 }
 
 /// Long lists are written in pieces, which must say the same.
-pub(crate) fn a_long_list_says_what_its_elements_say(sandbox: &dyn Sandbox) {
+pub(crate) fn a_long_list_is_encoded_as_its_elements_are(sandbox: &dyn Sandbox) {
     let source = r##"
 class Row(tuple):
     def __iter__(self): raise SystemExit

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use sandboxes::docker::{DockerSandbox, Settings};
 use sandboxes::outline::{self, Text};
-use sandboxes::{Call, End, Limits, Program, Sandbox, SandboxError};
+use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
-use crate::cases::{run, run_within};
+use crate::cases::{run, run_within, try_run};
 use crate::support::{docker, open, settings};
 
 const LABEL: &str = "rapid-verifier.owner";
@@ -40,7 +40,7 @@ fn an_image_that_is_not_there_is_named_with_its_remedy() {
     );
 }
 
-/// The containers with this memory limit, by which a test's own are told from those of others in this process.
+/// The containers with this memory limit, which separates a test's own from those of others in this process.
 fn of_memory(memory: u64) -> Option<BTreeSet<String>> {
     let label = format!("label={LABEL}");
     let listed = docker(&["ps", "--all", "--quiet", "--filter", &label])?;
@@ -75,7 +75,7 @@ fn texts_are_read_in_one_container_that_no_program_gets() {
         };
         outline::read(&sandbox, &[text], &limits).unwrap()
     };
-    // All that there may be, each of them warm or kept for reading.
+    // All that there may be, each of them warm or waiting for texts.
     let all = || {
         let patience = Instant::now() + Duration::from_secs(60);
         loop {
@@ -102,7 +102,7 @@ fn texts_are_read_in_one_container_that_no_program_gets() {
 }
 
 #[test]
-fn a_sandbox_that_is_closed_leaves_no_container() {
+fn a_closed_sandbox_leaves_no_container() {
     let memory = 777 << 20;
     let Some(sandbox) = open(&Settings {
         memory,
@@ -229,39 +229,27 @@ fn an_engine_that_is_lost_in_mid_run_means_unavailable() {
         ..settings()
     };
     let sandbox = DockerSandbox::open(&settings).unwrap();
-    let calls = ["[]".to_owned()];
-    let program = Program {
-        source: "def f():\n    while True: pass",
-        entry_point: "f",
-        calls: &calls,
-        watch: None,
-    };
+    let run = |source| try_run(&sandbox, source, &["[]"], &Limits::default());
     let outcome = std::thread::scope(|scope| {
-        let running = scope.spawn(|| sandbox.run(&program, &Limits::default()));
+        let running = scope.spawn(|| run("def f():\n    while True: pass"));
         std::thread::sleep(Duration::from_secs(3));
         proxy.cut();
         running.join().unwrap()
     });
     assert!(
-        matches!(&outcome, Err(SandboxError::Transient(why)) if why.contains("Docker")),
+        matches!(&outcome, Err(SandboxError::Deferred(Deferred::Failed(why))) if why.contains("Docker")),
         "{outcome:?}"
     );
     // It stays so as long as the engine is away, and ends when it is back.
-    let easy = Program {
-        source: "def f(): return 1",
-        ..program
-    };
-    assert!(matches!(
-        sandbox.run(&easy, &Limits::default()),
-        Err(SandboxError::Transient(_))
-    ));
+    let easy = "def f(): return 1";
+    assert!(matches!(run(easy), Err(SandboxError::Deferred(_))));
     proxy.mend();
-    let mut outcome = sandbox.run(&easy, &Limits::default());
+    let mut outcome = run(easy);
     for _ in 0..10 {
         if outcome.is_ok() {
             break;
         }
-        outcome = sandbox.run(&easy, &Limits::default());
+        outcome = run(easy);
     }
     assert_eq!(outcome.unwrap().end, End::Completed);
 }

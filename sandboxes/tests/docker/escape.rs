@@ -88,7 +88,7 @@ fn processes_threads_and_other_programs_are_refused() {
 }
 
 #[test]
-fn sockets_signals_timers_and_the_kernels_doors_are_refused() {
+fn sockets_signals_timers_and_kernel_interfaces_are_refused() {
     let Some(sandbox) = shared() else { return };
     all_refused(
         &*sandbox,
@@ -127,7 +127,7 @@ fn sockets_signals_timers_and_the_kernels_doors_are_refused() {
 }
 
 #[test]
-fn what_one_run_leaves_behind_is_gone_for_the_next() {
+fn files_of_one_run_are_gone_in_the_next() {
     let Some(sandbox) = shared() else { return };
     let source = "import os\ndef f():\n    before = os.listdir('/tmp')\n    open('/tmp/left', 'w').write('x')\n    return [before, os.listdir('/tmp')]";
     for _ in 0..2 {

@@ -14,7 +14,7 @@ fn little() -> Limits {
 }
 
 #[test]
-fn what_the_clock_ends_is_out_of_time_and_what_was_answered_stays() {
+fn a_run_that_the_clock_ends_is_out_of_time_and_keeps_its_answers() {
     let Some(sandbox) = shared() else { return };
     for body in [
         "while True: pass",

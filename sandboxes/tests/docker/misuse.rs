@@ -2,11 +2,11 @@
 
 use sandboxes::{Call, End, Limits, SandboxError};
 
-use crate::cases::{run, run_within};
+use crate::cases::{run, run_within, try_run};
 use crate::support::shared;
 
 #[test]
-fn every_way_to_leave_ends_the_run_and_says_nothing_else() {
+fn every_way_to_leave_the_process_ends_the_run_and_decides_nothing_else() {
     let Some(sandbox) = shared() else { return };
     for body in [
         "os._exit(0)",
@@ -116,15 +116,8 @@ fn a_program_cannot_make_itself_unjudgeable() {
         End::Completed
     );
     // A task's wrong arguments are not the program's fault either.
-    let calls = ["{}".to_owned()];
-    let program = sandboxes::Program {
-        source: "def f(): pass",
-        entry_point: "f",
-        calls: &calls,
-        watch: None,
-    };
     assert!(matches!(
-        sandbox.run(&program, &Limits::default()),
+        try_run(&*sandbox, "def f(): pass", &["{}"], &Limits::default()),
         Err(SandboxError::Unusable(_))
     ));
 }

@@ -1,8 +1,8 @@
 //! Fuel: what a run uses is the same each time, to the unit.
 
-use sandboxes::{Call, End, Limits, Program, Sandbox as _, SandboxError};
+use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
-use crate::cases::{run, run_within};
+use crate::cases::{run, run_within, try_run};
 use crate::support::sandbox;
 
 #[test]
@@ -42,16 +42,10 @@ fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
         fuel: u64::MAX / 2,
         ..Limits::default()
     };
-    let calls = ["[]".to_owned()];
-    let program = Program {
-        source: "def f():\n    while True: pass",
-        entry_point: "f",
-        calls: &calls,
-        watch: None,
-    };
+    let source = "def f():\n    while True: pass";
     assert!(matches!(
-        sandbox().run(&program, &limits),
-        Err(SandboxError::Transient(_))
+        try_run(sandbox(), source, &["[]"], &limits),
+        Err(SandboxError::Deferred(Deferred::Failed(_)))
     ));
 }
 

@@ -4,7 +4,7 @@ use crate::cases::result;
 use crate::support::sandbox;
 
 #[test]
-fn what_32_bits_cost_is_what_the_agreement_says() {
+fn numbers_of_32_bits_behave_as_the_agreement_says() {
     for (expression, expected) in [
         ("sys.maxsize", "2147483647"),
         ("len(range(2**31 - 1))", "2147483647"),

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use datasets::{Dataset, TaskSpec};
 use serde_json::json;
-use verifier::grade::code::Extent;
+use verifier::grade::code::TestMode;
 use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::service::Kept;
@@ -110,14 +110,14 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     runtime.block_on(judge_samples(
         &service,
         &first,
-        Extent::UntilFailure,
+        TestMode::UntilFailure,
         || bar.inc(1),
     ));
     let (started, processor) = (Instant::now(), processor_seconds());
     let judgements = runtime.block_on(judge_samples(
         &service,
         &programs,
-        Extent::UntilFailure,
+        TestMode::UntilFailure,
         || bar.inc(1),
     ));
     let seconds = started.elapsed().as_secs_f64();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use verifier::grade::code::Extent;
+use verifier::grade::code::TestMode;
 use verifier::registry::Registry;
 use verifier::score::{
     Audit, Judging, Results, ResultsError, Sample, Score, read_samples, repeated,
@@ -114,12 +114,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (service, open) = setup::with_registry(&config, None, registry, setup::kept(&config))?;
     service.prepare(prepare::apart(&config, open));
 
-    let extent = if args.all_tests {
-        Extent::All
+    let test_mode = if args.all_tests {
+        TestMode::All
     } else {
-        Extent::UntilFailure
+        TestMode::UntilFailure
     };
-    let judging = Judging::new(&service, &samples, extent);
+    let judging = Judging::new(&service, &samples, test_mode);
     let judgements = judge(&judging, &samples, results, held)?;
     let score = Score::new(&name, &judgements, &args.k);
     if args.json {

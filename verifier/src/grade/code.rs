@@ -8,11 +8,11 @@
 //! The program never sees an expected value, and nothing that it prints or exits with decides anything.
 
 mod blame;
-mod brief;
 mod compare;
 mod equality;
 mod expected;
 mod extract;
+mod first_pass;
 mod oracle;
 mod program;
 mod reference;
@@ -25,15 +25,15 @@ use std::sync::Arc;
 use datasets::name::why_no_name;
 use datasets::{CodeTask, Compare, Value};
 use sandboxes::outline::Stopped;
-use sandboxes::{Limits, Program, Sandbox, SandboxError, Watch};
+use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
 use crate::cache::{Key, Shelf};
-use brief::Brief;
 use expected::{Expectation, Expectations};
 use extract::Found;
+use first_pass::FirstPass;
 use reference::calls_of;
 use suite::{Suite, Suites};
 use tally::{Fault, Tally};
@@ -64,7 +64,7 @@ pub struct CodeGrader {
 
 /// How many of a task's tests are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum TestMode {
     /// Those up to the first that is not passed, which decides the verdict.
     UntilFailure,
     /// All, so that the share of those that are passed is known.
@@ -75,11 +75,11 @@ pub enum Extent {
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
     sandbox: &'a dyn Sandbox,
-    extent: Extent,
+    mode: TestMode,
     /// What the task's own solution returned, where that is known beforehand.
     reference: Option<&'a Reference>,
-    /// Whether it is given up where it takes long.
-    brief: bool,
+    /// Whether a program that takes long is deferred.
+    first_pass: bool,
 }
 
 /// Why a sample has no verdict yet.
@@ -139,7 +139,7 @@ impl CodeGrader {
         CodeGrader { extraction, ..self }
     }
 
-    /// The same grader for tasks that come with requests. What the solution of such a task returns is kept in memory alone: whoever may ask must not fill the disk.
+    /// The same grader for tasks that come with requests. What the solution of such a task returns stays in memory alone: whoever may ask must not fill the disk.
     #[must_use]
     pub fn for_brought(&self) -> CodeGrader {
         CodeGrader {
@@ -181,10 +181,10 @@ impl CodeGrader {
 
     /// Judges `completion`. Blocks for as long as the program runs, and for as long as the task's own solution does where its reference is not known.
     #[must_use]
-    pub fn grade(&self, task: &CodeTask, completion: &str, extent: Extent) -> Grading {
+    pub fn grade(&self, task: &CodeTask, completion: &str, mode: TestMode) -> Grading {
         let mut reference = None;
         loop {
-            match self.grade_with(task, completion, extent, reference.as_ref()) {
+            match self.grade_with(task, completion, mode, reference.as_ref()) {
                 Ok(grading) => return grading,
                 Err(_) => {
                     let made = self.with_order(task, |order| self.expectations.of(order));
@@ -202,34 +202,34 @@ impl CodeGrader {
         &self,
         task: &CodeTask,
         completion: &str,
-        extent: Extent,
+        mode: TestMode,
         reference: Option<&Reference>,
     ) -> Result<Grading, Key> {
         let attempt = Attempt {
             sandbox: &*self.sandbox,
-            extent,
+            mode,
             reference,
-            brief: false,
+            first_pass: false,
         };
         self.grade_in(attempt, task, completion)
     }
 
-    /// The same verdict, where it is to be had soon.
+    /// The same verdict, where a first pass finds it.
     ///
     /// # Errors
     /// What it has to wait for.
-    pub fn grade_briefly(
+    pub fn grade_first_pass(
         &self,
         task: &CodeTask,
         completion: &str,
-        extent: Extent,
+        mode: TestMode,
         reference: Option<&Reference>,
     ) -> Result<Grading, Unfinished> {
         let attempt = Attempt {
-            sandbox: &Brief(&*self.sandbox),
-            extent,
+            sandbox: &FirstPass(&*self.sandbox),
+            mode,
             reference,
-            brief: true,
+            first_pass: true,
         };
         match self.grade_in(attempt, task, completion) {
             Ok(grading) if grading.verdict == Verdict::Unavailable && grading.retryable => {
@@ -321,8 +321,8 @@ impl CodeGrader {
             tally = self.by_values(attempt, task, source)?;
         }
         if !task.asserts.is_empty() {
-            tally = match attempt.extent {
-                Extent::UntilFailure if tally.failure.is_some() => {
+            tally = match attempt.mode {
+                TestMode::UntilFailure if tally.failure.is_some() => {
                     tally.and_not_run(self.suite(attempt, task)?.tests.len())
                 }
                 _ => tally.and(self.by_test_code(attempt, task, source)?),
@@ -340,8 +340,8 @@ impl CodeGrader {
     ) -> Result<Tally, Halt> {
         let calls = calls_of(task);
         let expectation = self.expectation(attempt, task)?;
-        if attempt.brief && brief::is_hopeless(expectation.fuel) {
-            return Err(failure(&brief::given_up()).into());
+        if attempt.first_pass && first_pass::is_hopeless(expectation.fuel) {
+            return Err(failure(&Deferred::Long.into()).into());
         }
         let limits = with_fuel(
             self.limits,
@@ -365,12 +365,17 @@ impl CodeGrader {
             let program = Program {
                 source,
                 entry_point: &task.entry_point,
-                calls: &calls[start..],
-                watch,
             };
-            attempt.sandbox.run(&program, limits)
+            let work = Work::Calls {
+                program,
+                calls: &calls[start..],
+            };
+            attempt.sandbox.run(&Request {
+                watch,
+                ..Request::new(work, limits)
+            })
         };
-        Tally::of(calls.len(), &limits, attempt.extent, run, &fault)
+        Tally::of(calls.len(), &limits, attempt.mode, run, &fault)
             .map_err(|error| failure(&error).into())
     }
 
@@ -393,8 +398,6 @@ impl CodeGrader {
             let program = Program {
                 source,
                 entry_point: &task.entry_point,
-                calls: &[],
-                watch,
             };
             // A run begins behind a test that stopped the program, or with the first.
             stopped.extend(start.checked_sub(1));
@@ -404,17 +407,21 @@ impl CodeGrader {
             } else {
                 Cow::Owned([&again[..], &suite.tests[start..]].concat())
             };
-            attempt
-                .sandbox
-                .run_tests(&program, &suite.prelude, &tests, limits)
-                .map(|mut run| {
-                    let repeated = again.len().min(run.calls.len());
-                    run.calls.drain(..repeated);
-                    run
-                })
+            let work = Work::Tests {
+                program,
+                prelude: &suite.prelude,
+                tests: &tests,
+            };
+            let mut run = attempt.sandbox.run(&Request {
+                watch,
+                ..Request::new(work, limits)
+            })?;
+            let repeated = again.len().min(run.calls.len());
+            run.calls.drain(..repeated);
+            Ok(run)
         };
         let none: Fault = Arc::new(|_, _| None);
-        let mut tally = Tally::of(suite.tests.len(), &self.limits, attempt.extent, run, &none)
+        let mut tally = Tally::of(suite.tests.len(), &self.limits, attempt.mode, run, &none)
             .map_err(|error| failure(&error))?;
         if tally.uncalled && tally.failure.is_none() {
             let reason = format!(
@@ -445,7 +452,7 @@ impl CodeGrader {
                 Some(Reference(made)) => made.clone(),
                 None => self.with_order(task, |order| {
                     let key = order.key();
-                    self.expectations.kept(&key).ok_or(Halt::Reference(key))
+                    self.expectations.known(&key).ok_or(Halt::Reference(key))
                 })?,
             };
             let made =
@@ -478,7 +485,7 @@ impl CodeGrader {
 fn failure(error: &SandboxError) -> Box<Grading> {
     Box::new(Grading::unavailable(
         &error.to_string(),
-        matches!(error, SandboxError::Transient(_)),
+        matches!(error, SandboxError::Deferred(_)),
     ))
 }
 

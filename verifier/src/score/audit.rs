@@ -8,7 +8,7 @@ use serde::Serialize;
 use verifier_api::Judgement;
 
 use super::{Sample, judge_samples};
-use crate::grade::code::Extent;
+use crate::grade::code::TestMode;
 use crate::service::Service;
 
 /// Results that are no more than a guess: what an empty argument leads to, and what tests of a property expect.
@@ -141,7 +141,7 @@ impl Audit {
         samples: &[Sample],
         done: impl Fn(),
     ) -> Audit {
-        let judgements = judge_samples(service, samples, Extent::All, done).await;
+        let judgements = judge_samples(service, samples, TestMode::All, done).await;
         Audit::of(dataset, &judgements)
     }
 

@@ -36,7 +36,7 @@ impl From<Full> for Refusal {
 
 /// The keys that are being judged, each with those who wait for its verdict.
 #[derive(Default)]
-pub(super) struct Flights(Mutex<HashMap<Key, Vec<oneshot::Sender<Outcome>>>>);
+pub(super) struct InFlight(Mutex<HashMap<Key, Vec<oneshot::Sender<Outcome>>>>);
 
 /// A verdict, and whether the cache had it.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ struct Outcome {
     seconds: Option<f64>,
 }
 
-impl Flights {
+impl InFlight {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<oneshot::Sender<Outcome>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,32 +55,32 @@ impl Flights {
     /// Waits for the verdict under `key`; true where nobody else does yet, so that it must be queued.
     fn join(&self, key: Key) -> (oneshot::Receiver<Outcome>, bool) {
         let (sender, receiver) = oneshot::channel();
-        let mut flights = self.lock();
-        let waiters = flights.entry(key).or_default();
+        let mut waiting = self.lock();
+        let waiters = waiting.entry(key).or_default();
         let first = waiters.is_empty();
         waiters.push(sender);
         (receiver, first)
     }
 
-    /// Whether someone still waits; where nobody does, the flight is over.
+    /// Whether someone still waits. Where nobody does, the key is forgotten.
     fn wanted(&self, key: &Key) -> bool {
-        let mut flights = self.lock();
-        let Some(waiters) = flights.get_mut(key) else {
+        let mut waiting = self.lock();
+        let Some(waiters) = waiting.get_mut(key) else {
             return false;
         };
         waiters.retain(|waiter| !waiter.is_closed());
         if waiters.is_empty() {
-            flights.remove(key);
+            waiting.remove(key);
             return false;
         }
         true
     }
 
-    fn land(&self, key: &Key, outcome: &Outcome) {
+    fn finish(&self, key: &Key, outcome: &Outcome) {
         let waiters = self.lock().remove(key).unwrap_or_default();
-        let kept = outcome.grading.reward().is_some();
+        let cacheable = outcome.grading.reward().is_some();
         for (number, waiter) in waiters.into_iter().enumerate() {
-            let cached = outcome.cached || (kept && number > 0);
+            let cached = outcome.cached || (cacheable && number > 0);
             // Whoever has gone away needs no answer.
             let _ = waiter.send(Outcome {
                 cached,
@@ -98,11 +98,11 @@ pub(super) struct JudgeJob {
     pub(super) lane: Lane,
     /// What its task's own solution returns, once it has waited for that.
     pub(super) reference: Option<Reference>,
-    /// Whether it was given up once, since it was not over soon.
+    /// Whether it was deferred once, since it was not over soon.
     long: bool,
     /// Time that workers have taken for it.
     taken: Duration,
-    /// Whether the flight is over, and its key perhaps another job's.
+    /// Whether its key is no longer its own: another job may have it.
     over: bool,
 }
 
@@ -113,22 +113,20 @@ impl JudgeJob {
         } = self;
         let (task, prompt) = (&question.task, &question.prompt);
         let completion = &question.completion;
-        let (extent, given) = (question.extent, self.reference.as_ref());
+        let (mode, given) = (question.test_mode, self.reference.as_ref());
         if self.long {
-            let graded = service
-                .graders
-                .grade(task, prompt, completion, extent, given);
+            let graded = service.graders.grade(task, prompt, completion, mode, given);
             return graded.map_err(Unfinished::Reference);
         }
         service
             .graders
-            .grade_briefly(task, prompt, completion, extent, given)
+            .grade_first_pass(task, prompt, completion, mode, given)
     }
 }
 
 impl Job for JudgeJob {
     fn wanted(&mut self) -> bool {
-        let wanted = self.service.flights.wanted(&self.key);
+        let wanted = self.service.in_flight.wanted(&self.key);
         self.over = !wanted;
         wanted
     }
@@ -170,7 +168,7 @@ impl Job for JudgeJob {
             cached,
             seconds: Some(self.taken.as_secs_f64()),
         };
-        self.service.flights.land(&self.key, &outcome);
+        self.service.in_flight.finish(&self.key, &outcome);
         self.over = true;
     }
 }
@@ -179,7 +177,7 @@ impl Drop for JudgeJob {
     fn drop(&mut self) {
         if !self.over {
             // Never run to its end: it panicked, or the service stops. Whoever waits sees the channel close.
-            self.service.flights.lock().remove(&self.key);
+            self.service.in_flight.lock().remove(&self.key);
         }
     }
 }
@@ -222,12 +220,12 @@ impl Batch {
                 task,
                 prompt,
                 completion,
-                extent,
+                test_mode,
                 ..
             } = &question;
-            // Asked before the key is made: a grader that gets ready in between must not have a verdict kept under a key without its interpreter.
+            // Asked before the key is made: a grader that gets ready in between must not have a verdict stored under a key without its interpreter.
             let refused = service.graders.refusal(&task.spec);
-            let key = service.graders.key(task, prompt, completion, *extent);
+            let key = service.graders.key(task, prompt, completion, *test_mode);
             let outcome = |grading, cached| Outcome {
                 grading,
                 cached,
@@ -291,7 +289,7 @@ pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement
             }
         });
     }
-    // Places that another request's flight made needless.
+    // Places of keys that another request is having judged.
     drop((light, heavy));
 
     let mut judgements = Vec::with_capacity(ids.len());
@@ -333,7 +331,7 @@ fn enqueue(
     question: Question,
     key: Key,
 ) -> oneshot::Receiver<Outcome> {
-    let (receiver, first) = service.flights.join(key);
+    let (receiver, first) = service.in_flight.join(key);
     if first {
         room.submit(Box::new(JudgeJob {
             service: Arc::clone(service),

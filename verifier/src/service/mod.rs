@@ -77,7 +77,7 @@ pub struct Service {
     long: Pool,
     /// For what tasks' own solutions return, so that no worker waits for that.
     solutions: references::Solutions,
-    flights: judge::Flights,
+    in_flight: judge::InFlight,
     bodies: bodies::Bodies,
     /// What a service that stops waits for.
     open: connections::Open,
@@ -109,7 +109,7 @@ impl Service {
             solutions: references::Solutions::new(workers, limits.queue)?,
             graders: Graders::new(graders, kept.shelf),
             cache: VerdictCache::new(cache_bytes, kept.disk),
-            flights: judge::Flights::default(),
+            in_flight: judge::InFlight::default(),
             bodies: bodies::Bodies::new(limits.body_bytes),
             open: connections::Open::default(),
             metrics: Metrics::default(),
@@ -159,7 +159,7 @@ impl Service {
                 &question.task,
                 &question.prompt,
                 &question.completion,
-                question.extent,
+                question.test_mode,
             )),
         }
     }

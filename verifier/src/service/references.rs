@@ -1,7 +1,7 @@
 //! Samples that wait for what their task's own solution returns.
 //!
 //! They are put aside, and no worker waits with them. The solution is run once for all of them, by a thread of `any`, with all the fuel that it may have. Where these are all taken, as by
-//! solutions that run for minutes, it gets a first try in `brief`, where it is given up unless it is over soon: so one that is soon over never waits for one that is not. Where
+//! solutions that run for minutes, it gets a first pass in `first_pass`, where it is given up unless it is over soon: so one that is soon over never waits for one that is not. Where
 //! another process that shares the cache folder runs it, its result is looked for now and then.
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub(super) struct Solutions {
     /// Threads that run a solution to its end.
     any: Pool,
     /// One that gives it up where it takes long.
-    brief: Pool,
+    first_pass: Pool,
 }
 
 impl Solutions {
@@ -37,7 +37,7 @@ impl Solutions {
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
             any: Pool::new("solution", workers, samples)?,
-            brief: Pool::new("solution-brief", 1, samples)?,
+            first_pass: Pool::new("solution-first", 1, samples)?,
         })
     }
 
@@ -46,7 +46,7 @@ impl Solutions {
     }
 
     pub(super) fn pools(&self) -> [&Pool; 2] {
-        [&self.brief, &self.any]
+        [&self.first_pass, &self.any]
     }
 
     /// Samples that wait.
@@ -57,7 +57,7 @@ impl Solutions {
     /// Drops what nobody waits for any more.
     pub(super) fn sweep(&self) {
         self.any.sweep();
-        self.brief.sweep();
+        self.first_pass.sweep();
     }
 
     /// Puts a sample aside; true where it is the first of its task.
@@ -100,13 +100,13 @@ pub(super) fn wait(job: JudgeJob, key: Key) {
         Arc::clone(&job.question.task),
     );
     if service.solutions.add(key, job) {
-        let briefly = !service.solutions.any.is_idle();
+        let first_pass = !service.solutions.any.is_idle();
         let job = SolutionJob {
             service,
             task,
             key,
             lane,
-            briefly,
+            first_pass,
             over: false,
         };
         Box::new(job).queue();
@@ -119,7 +119,7 @@ struct SolutionJob {
     task: Arc<Known>,
     key: Key,
     lane: Lane,
-    briefly: bool,
+    first_pass: bool,
     /// Whether nothing waits for it any more.
     over: bool,
 }
@@ -127,8 +127,8 @@ struct SolutionJob {
 impl SolutionJob {
     fn queue(self: Box<Self>) {
         let service = Arc::clone(&self.service);
-        let pool = if self.briefly {
-            &service.solutions.brief
+        let pool = if self.first_pass {
+            &service.solutions.first_pass
         } else {
             &service.solutions.any
         };
@@ -144,17 +144,20 @@ impl Job for SolutionJob {
     }
 
     fn run(mut self: Box<Self>) {
-        let made = self.service.graders.try_reference(&self.task, self.briefly);
-        match made {
-            Some(Err(Absent::Elsewhere)) => {
+        match self
+            .service
+            .graders
+            .try_reference(&self.task, self.first_pass)
+        {
+            Err(Absent::Elsewhere) => {
                 std::thread::sleep(LOOK);
                 self.queue();
             }
-            Some(Err(Absent::Long)) => {
-                self.briefly = false;
+            Err(Absent::Long) => {
+                self.first_pass = false;
                 self.queue();
             }
-            Some(Ok(reference)) => {
+            Ok(reference) => {
                 self.over = true;
                 for mut job in self.service.solutions.take(&self.key) {
                     job.reference = Some(reference.clone());
@@ -162,7 +165,7 @@ impl Job for SolutionJob {
                 }
             }
             // Its samples are answered as those that were not judged.
-            None => {}
+            Err(Absent::Unavailable) => {}
         }
     }
 }

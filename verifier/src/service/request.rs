@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use verifier_api::RequestLimits;
 
 use super::{Id, ProblemResponse, number, surrogates};
-use crate::grade::code::Extent;
+use crate::grade::code::TestMode;
 use crate::registry::{Known, Registry, nearest};
 
 /// An item with its task.
@@ -28,7 +28,7 @@ pub struct Question {
     /// What the model answered.
     pub completion: String,
     /// How many of a code task's tests are run.
-    pub extent: Extent,
+    pub test_mode: TestMode,
 }
 
 impl Question {
@@ -118,9 +118,9 @@ fn question(item: &RawValue, registry: &Registry) -> Result<Question, Fault> {
         },
         prompt: fields.optional_string("prompt")?.unwrap_or_default(),
         completion: fields.string("completion")?,
-        extent: match fields.optional("all_tests").map(RawValue::get) {
-            None | Some("false") => Extent::UntilFailure,
-            Some("true") => Extent::All,
+        test_mode: match fields.optional("all_tests").map(RawValue::get) {
+            None | Some("false") => TestMode::UntilFailure,
+            Some("true") => TestMode::All,
             Some(_) => {
                 return Err((
                     "all_tests".to_owned(),

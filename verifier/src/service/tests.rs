@@ -19,7 +19,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::grade::math;
 use crate::graders::no_sandbox;
-use crate::scripted::{Scripted, completed, ended};
+use crate::scripted::{Scripted, completed, doubled, ended};
 
 fn settings() -> Settings {
     Settings {
@@ -452,18 +452,11 @@ async fn a_sandbox_that_passes_wrong_programs_is_not_used() {
 #[tokio::test]
 async fn what_is_unavailable_for_two_is_cached_for_neither() {
     let service = service(settings());
-    let doubling = Scripted::doubling();
-    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
         if source.contains("broken") {
-            return Err(sandboxes::SandboxError::Transient("not now".to_owned()));
+            return Err(sandboxes::Deferred::Failed("not now".to_owned()).into());
         }
-        let program = sandboxes::Program {
-            source,
-            entry_point: "f",
-            calls,
-            watch: None,
-        };
-        doubling.run(&program, limits)
+        Ok(doubled(source, calls))
     }));
     service.prepare(opens(&sandbox));
     let twice = json!([
@@ -482,16 +475,9 @@ async fn what_is_unavailable_for_two_is_cached_for_neither() {
 #[tokio::test]
 async fn a_grader_that_panics_costs_only_its_item() {
     let service = service(settings());
-    let doubling = Scripted::doubling();
-    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
         assert!(!source.contains("poison"), "on purpose");
-        let program = sandboxes::Program {
-            source,
-            entry_point: "f",
-            calls,
-            watch: None,
-        };
-        doubling.run(&program, limits)
+        Ok(doubled(source, calls))
     }));
     service.prepare(opens(&sandbox));
     let app = app(service);

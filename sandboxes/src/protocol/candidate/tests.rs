@@ -1,20 +1,17 @@
 use super::*;
 
+const PROGRAM: Program<'_> = Program {
+    source: "",
+    entry_point: "f",
+};
+
 fn conversation(calls: &[&str]) -> Candidate {
     let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
-    let program = Program {
-        source: "",
-        entry_point: "f",
-        calls: &calls,
-        watch: None,
+    let limits = Limits {
+        value: 10,
+        ..Limits::default()
     };
-    Candidate::new(
-        &program,
-        &Limits {
-            value: 10,
-            ..Limits::default()
-        },
-    )
+    Candidate::calling(PROGRAM, &calls, None, &limits)
 }
 
 #[test]
@@ -64,13 +61,7 @@ fn a_request_out_of_turn_stops_the_guest() {
 /// What becomes of one call's requests, up to the first that breaks the conversation.
 fn said(limits: &Limits, requests: &[&[u8]]) -> Result<Vec<Call>, Broken> {
     let calls = ["[]".to_owned()];
-    let program = Program {
-        source: "",
-        entry_point: "f",
-        calls: &calls,
-        watch: None,
-    };
-    let mut talk = Candidate::new(&program, limits);
+    let mut talk = Candidate::calling(PROGRAM, &calls, None, limits);
     for request in [&b"J"[..], b"L", b"N"].iter().chain(requests) {
         talk.answer(request)?;
     }
@@ -78,7 +69,7 @@ fn said(limits: &Limits, requests: &[&[u8]]) -> Result<Vec<Call>, Broken> {
 }
 
 #[test]
-fn a_value_that_was_begun_as_text_does_not_go_on_in_binary_form() {
+fn a_value_begun_as_text_cannot_continue_in_binary_form() {
     let limits = Limits::default();
     for pieces in [&b"P\xff"[..], b"P[[[nonsense", b"P["] {
         for binary in [&b"MN"[..], b"B[\x01\0\0\0N"] {
@@ -94,7 +85,7 @@ fn a_value_that_was_begun_as_text_does_not_go_on_in_binary_form() {
 }
 
 #[test]
-fn what_the_host_makes_is_paid_for_even_where_it_comes_to_nothing() {
+fn the_program_pays_for_the_text_that_the_host_makes_even_of_a_refused_value() {
     let text = [
         &b"[\x0b\0\0\0\xda\xff"[..],
         &[b'x'; 255],
@@ -107,7 +98,7 @@ fn what_the_host_makes_is_paid_for_even_where_it_comes_to_nothing() {
         ..Limits::default()
     };
     // Ten times a text of 255 characters and its quotes, and the commas and brackets about them.
-    let price = MAKING * (10 * 257 + 11);
+    let price = TEXT_PRICE * (10 * 257 + 11);
     for form in [&right, &wrong] {
         let request = [b"M", &form[..]].concat();
         assert_eq!(said(&limits(price - 1), &[&request]), Err(Broken::Fuel));
@@ -124,7 +115,8 @@ fn a_value_is_json_of_bounded_depth() {
         assert!(value(bad.as_bytes()).is_err(), "{bad}");
     }
     assert!(
-        value(format!("{}{}", "[".repeat(DEPTH + 1), "]".repeat(DEPTH + 1)).as_bytes()).is_err()
+        value(format!("{}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1)).as_bytes())
+            .is_err()
     );
     assert!(value(b"\"\xff\"").is_err());
     for half in [r#""\ud800""#, r#"["\\\uDfff"]"#, r#"{"\ud83d\ude00":1}"#] {
@@ -136,7 +128,7 @@ fn a_value_is_json_of_bounded_depth() {
 }
 
 #[test]
-fn a_long_value_becomes_its_digest_however_it_is_cut() {
+fn a_long_value_becomes_the_same_digest_however_it_is_cut() {
     let long = format!("\"{}\"", "x".repeat(40));
     let digest = |pieces: &[&str]| {
         let mut talk = conversation(&["[]"]);
@@ -166,7 +158,7 @@ fn a_long_value_becomes_its_digest_however_it_is_cut() {
 }
 
 #[test]
-fn what_is_kept_of_all_values_of_a_run_is_bounded() {
+fn values_beyond_the_bound_of_all_together_become_digests() {
     let mut talk = conversation(&["[]"; 200]);
     talk.answer(b"J").unwrap();
     talk.answer(b"L").unwrap();

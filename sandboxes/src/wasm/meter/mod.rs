@@ -3,7 +3,7 @@
 //! Every cycle in the module's control flow gets a charge, and nothing else does: each loop's head, and the entries of as many functions
 //! as it takes to cut all recursion (`cycles`). Straight code between two charges is as long as the program was written, so that work is bounded
 //! by what was charged. The price of a loop's round is the number of its operators, that of an entry the number of the function's, without those in inner
-//! loops, at most [`DEAREST`]; bulk operations on memory cost a unit a byte besides.
+//! loops, at most [`MAX_PRICE`]; bulk operations on memory cost a unit a byte besides.
 //!
 //! What the rewritten module needs of its host:
 //!
@@ -30,23 +30,23 @@ pub(super) const MARK: &str = "mark";
 /// The imported function, without parameters and results, that asks the host.
 pub(super) const REFUEL: (&str, &str) = ("host", "refuel");
 /// The most that a round of a loop or an entry costs: where more operators stand there, they are mostly alternatives.
-const DEAREST: u64 = 100;
+const MAX_PRICE: u64 = 100;
 
 /// Rewrites a module that has imports, globals and exports, to which it adds, and no start function, which nobody could give fuel.
 pub(super) fn metered(module: &[u8]) -> wasmtime::Result<Vec<u8>> {
-    let plan = Plan::of(module)?;
-    if plan.extended != 3 || plan.starts {
+    let summary = ModuleSummary::of(module)?;
+    if summary.extended != 3 || summary.starts {
         return Err(wasmtime::Error::msg(
             "only a module with imports, globals and exports, and without a start function, can be metered",
         ));
     }
-    let charged = cycles::entries(&plan);
-    rewrite::module(&plan, &charged, module)
+    let charged = cycles::entries(&summary);
+    rewrite::module(&summary, &charged, module)
 }
 
-/// What the module is made of, as far as the rewriting has to know. Functions are numbered as in the module: imports first.
+/// What the rewriting has to know of the module. Functions are numbered as in the module: imports first.
 #[derive(Default)]
-struct Plan {
+struct ModuleSummary {
     /// How many there are of the three sections that are added to.
     extended: u32,
     /// Whether it has a start function.
@@ -67,13 +67,13 @@ struct Plan {
     calls: Vec<BTreeSet<u32>>,
 }
 
-impl Plan {
-    fn of(module: &[u8]) -> wasmtime::Result<Plan> {
-        let mut plan = Plan::default();
+impl ModuleSummary {
+    fn of(module: &[u8]) -> wasmtime::Result<ModuleSummary> {
+        let mut summary = ModuleSummary::default();
         for payload in Parser::new(0).parse_all(module) {
-            plan.add(payload?)?;
+            summary.add(payload?)?;
         }
-        Ok(plan)
+        Ok(summary)
     }
 
     fn add(&mut self, payload: Payload<'_>) -> wasmtime::Result<()> {

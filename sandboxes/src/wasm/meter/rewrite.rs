@@ -11,26 +11,26 @@ use wasm_encoder::{
 };
 use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
-use super::{DEAREST, FUEL, MARK, Plan, REFUEL};
+use super::{FUEL, MARK, MAX_PRICE, ModuleSummary, REFUEL};
 
 type Coded<T> = Result<T, Error<Infallible>>;
 
 /// The module again, with its charges.
 pub(super) fn module(
-    plan: &Plan,
+    summary: &ModuleSummary,
     charged: &BTreeSet<u32>,
     module: &[u8],
 ) -> wasmtime::Result<Vec<u8>> {
     let mut indices = Indices {
-        imported: plan.imported,
+        imported: summary.imported,
     };
-    let mut bodies = Vec::with_capacity(plan.types.len());
+    let mut bodies = Vec::with_capacity(summary.types.len());
     let mut hints = BranchHints::new();
     for payload in Parser::new(0).parse_all(module) {
         if let Payload::CodeSectionEntry(body) = payload? {
-            let function = plan.imported + bodies.len() as u32;
-            let parameters = plan.parameters[plan.types[bodies.len()] as usize];
-            let mut writer = Writer::new(plan, indices, parameters, &body)?;
+            let function = summary.imported + bodies.len() as u32;
+            let parameters = summary.parameters[summary.types[bodies.len()] as usize];
+            let mut writer = Writer::new(summary, indices, parameters, &body)?;
             writer.write(&body, charged.contains(&function))?;
             if !writer.hints.is_empty() {
                 hints.function_hints(indices.function_index(function)?, writer.hints);
@@ -39,7 +39,7 @@ pub(super) fn module(
         }
     }
     let mut rewriter = Rewriter {
-        plan,
+        summary,
         indices,
         bodies: bodies.into_iter(),
         hints,
@@ -77,7 +77,7 @@ struct Writer {
 
 impl Writer {
     fn new(
-        plan: &Plan,
+        summary: &ModuleSummary,
         mut indices: Indices,
         parameters: u32,
         body: &FunctionBody<'_>,
@@ -96,9 +96,9 @@ impl Writer {
             indices,
             function: Function::new(locals),
             length,
-            fuel: plan.globals,
-            mark: plan.globals + 1,
-            refuel: plan.imported,
+            fuel: summary.globals,
+            mark: summary.globals + 1,
+            refuel: summary.imported,
             hints: Vec::new(),
         })
     }
@@ -129,7 +129,7 @@ impl Writer {
 
     fn charge_round(&mut self, price: u64) {
         self.take(&[Instruction::I64Const(price as i64)]);
-        if price < DEAREST {
+        if price < MAX_PRICE {
             self.trap_where_none_is_left();
         } else {
             self.ask_below_the_mark();
@@ -174,7 +174,7 @@ impl Writer {
         self.where_less(&Instruction::Unreachable);
     }
 
-    /// `instruction`, where of the two numbers on the stack the first is less; the compiler is told that this is rare.
+    /// `instruction`, where of the two numbers on the stack the first is less; a hint for the compiler says that this is rare.
     fn where_less(&mut self, instruction: &Instruction<'_>) {
         self.function.instruction(&Instruction::I64LtS);
         self.hints.push(BranchHint {
@@ -218,14 +218,14 @@ impl Prices {
                 // A `try` that ends with `delegate` has no `end`.
                 Operator::End | Operator::Delegate { .. } => {
                     if let Some(Some(begin)) = blocks.pop() {
-                        rounds.insert(begin, counts.pop().unwrap_or(0).min(DEAREST));
+                        rounds.insert(begin, counts.pop().unwrap_or(0).min(MAX_PRICE));
                     }
                 }
                 _ => {}
             }
         }
         Ok(Prices {
-            entry: counts[0].min(DEAREST),
+            entry: counts[0].min(MAX_PRICE),
             rounds,
         })
     }
@@ -250,7 +250,7 @@ fn is_bulk(operator: &Operator<'_>) -> bool {
 
 /// All that is not code.
 struct Rewriter<'a> {
-    plan: &'a Plan,
+    summary: &'a ModuleSummary,
     indices: Indices,
     bodies: std::vec::IntoIter<Vec<u8>>,
     hints: BranchHints,
@@ -279,7 +279,7 @@ impl Reencode for Rewriter<'_> {
         section: wasmparser::ImportSectionReader<'_>,
     ) -> Coded<()> {
         utils::parse_import_section(self, imports, section)?;
-        let ty = self.plan.parameters.len() as u32;
+        let ty = self.summary.parameters.len() as u32;
         imports.import(REFUEL.0, REFUEL.1, EntityType::Function(ty));
         Ok(())
     }
@@ -306,8 +306,8 @@ impl Reencode for Rewriter<'_> {
         section: wasmparser::ExportSectionReader<'_>,
     ) -> Coded<()> {
         utils::parse_export_section(self, exports, section)?;
-        exports.export(FUEL, ExportKind::Global, self.plan.globals);
-        exports.export(MARK, ExportKind::Global, self.plan.globals + 1);
+        exports.export(FUEL, ExportKind::Global, self.summary.globals);
+        exports.export(MARK, ExportKind::Global, self.summary.globals + 1);
         Ok(())
     }
 

@@ -77,7 +77,7 @@ fn a_round_costs_its_operators() {
 }
 
 #[test]
-fn a_loop_traps_where_none_is_left_and_not_before() {
+fn a_loop_traps_once_its_fuel_is_used_up_and_not_before() {
     let mut enough = Metered::new(SUM, 11_000);
     assert_eq!(enough.call("f", 1000).unwrap(), 500_500);
     assert_eq!(enough.left(), 0);
@@ -116,11 +116,11 @@ fn a_long_body_has_a_highest_price() {
     );
     let (result, used) = Metered::measured(&text, "f", 1);
     assert_eq!(result, (0..500).fold(1_i32, |n, _| n.wrapping_mul(3)));
-    assert_eq!(used, 5 * DEAREST as i64);
+    assert_eq!(used, 5 * MAX_PRICE as i64);
 }
 
 #[test]
-fn recursion_is_charged_and_what_does_not_recur_is_not() {
+fn recursion_is_charged_and_other_calls_are_not() {
     let text = r#"      (func $leaf (param i32) (result i32) (i32.sub (local.get 0) (i32.const 1)))
       (func $even (param i32) (result i32)
         (if (result i32) (local.get 0)
@@ -184,7 +184,7 @@ fn a_bulk_operation_costs_its_bytes() {
 }
 
 #[test]
-fn what_cannot_be_metered_is_refused() {
+fn a_module_that_cannot_be_metered_is_refused() {
     for text in [
         format!("(module {COMMON} (func $s) (start $s))"),
         "(module)".to_owned(),

@@ -7,28 +7,30 @@ use super::files::{FOLDER, MOUNT, Node};
 use super::memory::View;
 use super::{MODULE, with};
 use crate::wasm::fuel::charge;
-use crate::wasm::world::World;
+use crate::wasm::store_data::StoreData;
 
 /// Buffers that one read or write may name.
 const BUFFERS: i32 = 1024;
 
-pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     descriptors(linker)?;
     streams(linker)?;
     paths(linker)
 }
 
-fn descriptors(linker: &mut Linker<World>) -> wasmtime::Result<()> {
-    linker.func_wrap(MODULE, "fd_close", |caller: Caller<'_, World>, fd: i32| {
-        with(caller, |view| view.world.files.close(fd))
-    })?;
+fn descriptors(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
+    linker.func_wrap(
+        MODULE,
+        "fd_close",
+        |caller: Caller<'_, StoreData>, fd: i32| with(caller, |view| view.data.files.close(fd)),
+    )?;
     linker.func_wrap(
         MODULE,
         "fd_fdstat_get",
-        |caller: Caller<'_, World>, fd: i32, at: i32| {
+        |caller: Caller<'_, StoreData>, fd: i32, at: i32| {
             with(caller, |view| {
                 let mut stat = [0_u8; 24];
-                stat[0] = kind(view.world.files.node(fd)?);
+                stat[0] = kind(view.data.files.node(fd)?);
                 stat[8..24].fill(0xff);
                 view.write(at, &stat)
             })
@@ -37,9 +39,9 @@ fn descriptors(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_filestat_get",
-        |caller: Caller<'_, World>, fd: i32, at: i32| {
+        |caller: Caller<'_, StoreData>, fd: i32, at: i32| {
             with(caller, |view| {
-                let node = view.world.files.node(fd)?;
+                let node = view.data.files.node(fd)?;
                 stat(view, node, at)
             })
         },
@@ -47,7 +49,7 @@ fn descriptors(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_prestat_get",
-        |caller: Caller<'_, World>, fd: i32, at: i32| {
+        |caller: Caller<'_, StoreData>, fd: i32, at: i32| {
             with(caller, |view| match fd {
                 FOLDER => view.write_u64(at, (MOUNT.len() as u64) << 32),
                 _ => Err(errno::BADF),
@@ -57,7 +59,7 @@ fn descriptors(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_prestat_dir_name",
-        |caller: Caller<'_, World>, fd: i32, at: i32, length: i32| {
+        |caller: Caller<'_, StoreData>, fd: i32, at: i32, length: i32| {
             with(caller, |view| match fd {
                 FOLDER if length as u32 as usize >= MOUNT.len() => view.write(at, MOUNT),
                 FOLDER => Err(errno::INVAL),
@@ -68,9 +70,9 @@ fn descriptors(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_seek",
-        |caller: Caller<'_, World>, fd: i32, offset: i64, whence: i32, at: i32| {
+        |caller: Caller<'_, StoreData>, fd: i32, offset: i64, whence: i32, at: i32| {
             with(caller, |view| {
-                let position = view.world.files.seek(fd, offset, whence)?;
+                let position = view.data.files.seek(fd, offset, whence)?;
                 view.write_u64(at, position)
             })
         },
@@ -78,9 +80,9 @@ fn descriptors(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_tell",
-        |caller: Caller<'_, World>, fd: i32, at: i32| {
+        |caller: Caller<'_, StoreData>, fd: i32, at: i32| {
             with(caller, |view| {
-                let position = view.world.files.seek(fd, 0, 1)?;
+                let position = view.data.files.seek(fd, 0, 1)?;
                 view.write_u64(at, position)
             })
         },
@@ -88,48 +90,51 @@ fn descriptors(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_advise",
-        |_: Caller<'_, World>, _: i32, _: i64, _: i64, _: i32| 0,
+        |_: Caller<'_, StoreData>, _: i32, _: i64, _: i64, _: i32| 0,
     )?;
     linker.func_wrap(
         MODULE,
         "fd_fdstat_set_flags",
-        |_: Caller<'_, World>, _: i32, _: i32| 0,
+        |_: Caller<'_, StoreData>, _: i32, _: i32| 0,
     )?;
     Ok(())
 }
 
-fn streams(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+fn streams(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_read",
-        |caller: Caller<'_, World>, fd: i32, buffers: i32, count: i32, done: i32| {
+        |caller: Caller<'_, StoreData>, fd: i32, buffers: i32, count: i32, done: i32| {
             read(caller, fd, buffers, count, None, done)
         },
     )?;
     linker.func_wrap(
         MODULE,
         "fd_pread",
-        |caller: Caller<'_, World>, fd: i32, buffers: i32, count: i32, offset: i64, done: i32| {
-            read(caller, fd, buffers, count, Some(offset as u64), done)
-        },
+        |caller: Caller<'_, StoreData>,
+         fd: i32,
+         buffers: i32,
+         count: i32,
+         offset: i64,
+         done: i32| { read(caller, fd, buffers, count, Some(offset as u64), done) },
     )?;
     linker.func_wrap(
         MODULE,
         "fd_write",
-        |mut caller: Caller<'_, World>, fd: i32, buffers: i32, count: i32, done: i32| {
+        |mut caller: Caller<'_, StoreData>, fd: i32, buffers: i32, count: i32, done: i32| {
             let bytes = total(&mut caller, buffers, count)?;
             charge(&mut caller, bytes)?;
             with(caller, |view| {
                 if !matches!(fd, 1 | 2) {
-                    return Err(view.world.files.node(fd).err().unwrap_or(errno::ROFS));
+                    return Err(view.data.files.node(fd).err().unwrap_or(errno::ROFS));
                 }
                 for index in 0..count.min(BUFFERS) {
                     let (at, length) = view.iovec(buffers, index)?;
-                    let (bytes, world) = view.target(at, length)?;
+                    let (bytes, data) = view.target(at, length)?;
                     if fd == 1 {
-                        &mut world.stdout
+                        &mut data.stdout
                     } else {
-                        &mut world.stderr
+                        &mut data.stderr
                     }
                     .write(bytes);
                 }
@@ -141,7 +146,7 @@ fn streams(linker: &mut Linker<World>) -> wasmtime::Result<()> {
 }
 
 /// Bytes that `count` buffers hold together; 0 where the array is not in memory, which the call itself then reports.
-fn total(caller: &mut Caller<'_, World>, buffers: i32, count: i32) -> wasmtime::Result<u64> {
+fn total(caller: &mut Caller<'_, StoreData>, buffers: i32, count: i32) -> wasmtime::Result<u64> {
     let view = View::of(caller)?;
     Ok((0..count.min(BUFFERS))
         .map_while(|index| view.iovec(buffers, index).ok())
@@ -151,7 +156,7 @@ fn total(caller: &mut Caller<'_, World>, buffers: i32, count: i32) -> wasmtime::
 
 /// Reads the zip at `offset`, or at the descriptor's position, which then advances. Standard input is at its end.
 fn read(
-    mut caller: Caller<'_, World>,
+    mut caller: Caller<'_, StoreData>,
     fd: i32,
     buffers: i32,
     count: i32,
@@ -162,7 +167,7 @@ fn read(
     let size = caller.data().files.size();
     charge(&mut caller, bytes.min(size))?;
     with(caller, |view| {
-        match view.world.files.node(fd)? {
+        match view.data.files.node(fd)? {
             Node::Stream if fd == 0 => return view.write_u32(done, 0),
             Node::Stream => return Err(errno::BADF),
             Node::Folder => return Err(errno::ISDIR),
@@ -170,30 +175,30 @@ fn read(
         }
         let start = match offset {
             Some(offset) => offset,
-            None => view.world.files.position(fd)?,
+            None => view.data.files.position(fd)?,
         };
         let mut position = start;
         for index in 0..count.min(BUFFERS) {
             let (at, length) = view.iovec(buffers, index)?;
-            let (target, world) = view.target(at, length)?;
-            let read = world.files.read_at(position, target);
+            let (target, data) = view.target(at, length)?;
+            let read = data.files.read_at(position, target);
             position += read as u64;
             if read < target.len() {
                 break;
             }
         }
         if offset.is_none() {
-            view.world.files.seek(fd, (position - start) as i64, 1)?;
+            view.data.files.seek(fd, (position - start) as i64, 1)?;
         }
         view.write_u32(done, (position - start) as u32)
     })
 }
 
-fn paths(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+fn paths(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "path_open",
-        |caller: Caller<'_, World>,
+        |caller: Caller<'_, StoreData>,
          fd: i32,
          _look: i32,
          path: i32,
@@ -206,11 +211,11 @@ fn paths(linker: &mut Linker<World>) -> wasmtime::Result<()> {
             with(caller, |view| {
                 let name = view.slice(path, length)?.to_vec();
                 // Creating, truncating and writing (the right `fd_write`) are refused where the file exists, as on a read-only mount.
-                let node = view.world.files.lookup(fd, &name);
+                let node = view.data.files.lookup(fd, &name);
                 if open & 0b1001 != 0 || (rights & (1 << 6) != 0 && node == Ok(Node::Library)) {
                     return Err(errno::ROFS);
                 }
-                let opened = view.world.files.open(fd, &name)?;
+                let opened = view.data.files.open(fd, &name)?;
                 view.write_u32(at, opened as u32)
             })
         },
@@ -218,10 +223,10 @@ fn paths(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "path_filestat_get",
-        |caller: Caller<'_, World>, fd: i32, _look: i32, path: i32, length: i32, at: i32| {
+        |caller: Caller<'_, StoreData>, fd: i32, _look: i32, path: i32, length: i32, at: i32| {
             with(caller, |view| {
                 let name = view.slice(path, length)?.to_vec();
-                let node = view.world.files.lookup(fd, &name)?;
+                let node = view.data.files.lookup(fd, &name)?;
                 stat(view, node, at)
             })
         },
@@ -245,7 +250,7 @@ fn stat(view: &mut View<'_>, node: Node, at: i32) -> Result<(), Errno> {
     stat[16] = kind(node);
     stat[24] = 1;
     if node == Node::Library {
-        stat[32..40].copy_from_slice(&view.world.files.size().to_le_bytes());
+        stat[32..40].copy_from_slice(&view.data.files.size().to_le_bytes());
     }
     view.write(at, &stat)
 }

@@ -4,24 +4,24 @@ use wasmtime::Caller;
 
 use super::errno::{self, Errno};
 use crate::wasm::stop::Stop;
-use crate::wasm::world::World;
+use crate::wasm::store_data::StoreData;
 
-/// A guest's memory and world, borrowed for one host call.
+/// A guest's memory and its store's data, borrowed for one call.
 pub(super) struct View<'a> {
     bytes: &'a mut [u8],
-    pub(super) world: &'a mut World,
+    pub(super) data: &'a mut StoreData,
 }
 
 impl<'a> View<'a> {
     /// # Errors
     /// A trap, where the module has not exported a memory.
-    pub(super) fn of(caller: &'a mut Caller<'_, World>) -> wasmtime::Result<View<'a>> {
+    pub(super) fn of(caller: &'a mut Caller<'_, StoreData>) -> wasmtime::Result<View<'a>> {
         let memory = caller
             .data()
             .memory
             .ok_or(Stop::Protocol("a host call before the memory was known"))?;
-        let (bytes, world) = memory.data_and_store_mut(caller);
-        Ok(View { bytes, world })
+        let (bytes, data) = memory.data_and_store_mut(caller);
+        Ok(View { bytes, data })
     }
 
     pub(super) fn slice(&self, at: i32, length: i32) -> Result<&[u8], Errno> {
@@ -31,18 +31,18 @@ impl<'a> View<'a> {
             .ok_or(errno::FAULT)
     }
 
-    /// The memory and the world apart.
+    /// The memory and the store's data, apart.
     pub(super) fn target(
         &mut self,
         at: i32,
         length: i32,
-    ) -> Result<(&mut [u8], &mut World), Errno> {
+    ) -> Result<(&mut [u8], &mut StoreData), Errno> {
         let at = at as u32 as usize;
         let bytes = self
             .bytes
             .get_mut(at..at + length as u32 as usize)
             .ok_or(errno::FAULT)?;
-        Ok((bytes, self.world))
+        Ok((bytes, self.data))
     }
 
     pub(super) fn write(&mut self, at: i32, bytes: &[u8]) -> Result<(), Errno> {

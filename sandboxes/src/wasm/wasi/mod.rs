@@ -1,4 +1,4 @@
-//! The part of WASI preview 1 that the interpreter imports, over a world in which everything is the same in every run.
+//! The part of WASI preview 1 that the interpreter imports. Its clock, randomness and files are the same in every run.
 //! Nothing here touches the machine: no file, clock, entropy or network of the host.
 
 mod descriptors;
@@ -12,7 +12,7 @@ use wasmtime::{Caller, Linker};
 
 use self::errno::{Errno, code};
 use self::memory::View;
-use super::world::World;
+use super::store_data::StoreData;
 
 pub(super) use self::files::Files;
 pub(super) use self::sources::{Clock, Output, Random};
@@ -22,23 +22,23 @@ const MODULE: &str = "wasi_snapshot_preview1";
 const ARGUMENTS: [&[u8]; 1] = [b"python\0"];
 const ENVIRONMENT: [&[u8]; 3] = [b"PYTHONHASHSEED=0\0", b"PYTHONTZPATH=\0", b"HOME=/\0"];
 
-/// Runs `body` on the caller's memory and world; an [`Errno`] goes to the guest, a trap to the host.
+/// Runs `body` on the caller's memory and its store's data; an [`Errno`] goes to the guest, a trap to the host.
 fn with(
-    mut caller: Caller<'_, World>,
+    mut caller: Caller<'_, StoreData>,
     body: impl FnOnce(&mut View<'_>) -> Result<(), Errno>,
 ) -> wasmtime::Result<i32> {
     Ok(code(body(&mut View::of(&mut caller)?)))
 }
 
 /// Defines every import but `host.call`.
-pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     arguments(linker)?;
     time::define(linker)?;
     descriptors::define(linker)?;
     refused(linker)
 }
 
-fn arguments(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+fn arguments(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     for (get, sizes, list) in [
         ("args_get", "args_sizes_get", &ARGUMENTS[..]),
         ("environ_get", "environ_sizes_get", &ENVIRONMENT[..]),
@@ -46,7 +46,7 @@ fn arguments(linker: &mut Linker<World>) -> wasmtime::Result<()> {
         linker.func_wrap(
             MODULE,
             get,
-            move |caller: Caller<'_, World>, pointers: i32, text: i32| {
+            move |caller: Caller<'_, StoreData>, pointers: i32, text: i32| {
                 with(caller, |view| {
                     let (mut pointers, mut text) = (pointers, text);
                     for item in list {
@@ -62,7 +62,7 @@ fn arguments(linker: &mut Linker<World>) -> wasmtime::Result<()> {
         linker.func_wrap(
             MODULE,
             sizes,
-            move |caller: Caller<'_, World>, count: i32, bytes: i32| {
+            move |caller: Caller<'_, StoreData>, count: i32, bytes: i32| {
                 with(caller, |view| {
                     view.write_u32(count, list.len() as u32)?;
                     view.write_u32(bytes, list.iter().map(|item| item.len() as u32).sum())
@@ -73,8 +73,8 @@ fn arguments(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// What a sealed, read-only world answers to everything else: no writing, no listing, no links, no sockets.
-fn refused(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+/// The answers to everything else, where all is read-only: no writing, no listing, no links, no sockets.
+fn refused(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     let read_only = i32::from(errno::ROFS);
     let none = i32::from(errno::NOTSUP);
     linker.func_wrap(MODULE, "fd_datasync", move |_: i32| 0)?;

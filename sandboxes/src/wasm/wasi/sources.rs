@@ -50,25 +50,26 @@ impl Random {
 
 /// Keeps the first bytes written; drops the rest.
 pub(in crate::wasm) struct Output {
-    kept: Vec<u8>,
+    bytes: Vec<u8>,
     limit: usize,
 }
 
 impl Output {
     pub(in crate::wasm) fn new(limit: usize) -> Output {
         Output {
-            kept: Vec::new(),
+            bytes: Vec::new(),
             limit,
         }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) {
-        let room = self.limit - self.kept.len();
-        self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let room = self.limit - self.bytes.len();
+        self.bytes
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// What was kept, as text.
+    /// The start of what was written, as text.
     pub(in crate::wasm) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.kept).into_owned()
+        String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }

@@ -8,26 +8,26 @@ use super::sources::Clock;
 use super::{MODULE, with};
 use crate::wasm::fuel::{charge, used};
 use crate::wasm::stop::Stop;
-use crate::wasm::world::World;
+use crate::wasm::store_data::StoreData;
 
 /// Events that one `poll_oneoff` may wait for.
 const SUBSCRIPTIONS: i32 = 64;
 
-pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "clock_res_get",
-        |caller: Caller<'_, World>, _clock: i32, at: i32| {
+        |caller: Caller<'_, StoreData>, _clock: i32, at: i32| {
             with(caller, |view| view.write_u64(at, 1_000))
         },
     )?;
     linker.func_wrap(
         MODULE,
         "clock_time_get",
-        |mut caller: Caller<'_, World>, clock: i32, _precision: i64, at: i32| {
+        |mut caller: Caller<'_, StoreData>, clock: i32, _precision: i64, at: i32| {
             let work = used(&mut caller);
             with(caller, |view| {
-                let elapsed = view.world.clock.elapsed(work);
+                let elapsed = view.data.clock.elapsed(work);
                 let now = match clock {
                     0 => Clock::calendar(elapsed),
                     1..=3 => elapsed,
@@ -40,22 +40,26 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "poll_oneoff",
-        |mut caller: Caller<'_, World>, subscriptions: i32, events: i32, count: i32, ready: i32| {
+        |mut caller: Caller<'_, StoreData>,
+         subscriptions: i32,
+         events: i32,
+         count: i32,
+         ready: i32| {
             let work = used(&mut caller);
             with(caller, |view| {
                 poll(view, work, subscriptions, events, count, ready)
             })
         },
     )?;
-    linker.func_wrap(MODULE, "sched_yield", |_: Caller<'_, World>| 0)?;
+    linker.func_wrap(MODULE, "sched_yield", |_: Caller<'_, StoreData>| 0)?;
     linker.func_wrap(
         MODULE,
         "random_get",
-        |mut caller: Caller<'_, World>, at: i32, length: i32| {
+        |mut caller: Caller<'_, StoreData>, at: i32, length: i32| {
             charge(&mut caller, u64::from(length as u32))?;
             with(caller, |view| {
-                let (bytes, world) = view.target(at, length)?;
-                world.random.fill(bytes);
+                let (bytes, data) = view.target(at, length)?;
+                data.random.fill(bytes);
                 Ok(())
             })
         },
@@ -63,7 +67,7 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "proc_exit",
-        |_: Caller<'_, World>, status: i32| -> wasmtime::Result<()> {
+        |_: Caller<'_, StoreData>, status: i32| -> wasmtime::Result<()> {
             Err(Stop::Exit(status).into())
         },
     )?;
@@ -97,7 +101,7 @@ fn poll(
         let kind = entry[8];
         if kind == 0 {
             let absolute = entry[40] & 1 == 1;
-            let now = view.world.clock.elapsed(work);
+            let now = view.data.clock.elapsed(work);
             let now = if entry[16] == 0 {
                 Clock::calendar(now)
             } else {
@@ -117,6 +121,6 @@ fn poll(
         event[10] = kind;
         view.write(events.wrapping_add(index * 32), &event)?;
     }
-    view.world.clock.skip(wait);
+    view.data.clock.skip(wait);
     view.write_u32(ready, count as u32)
 }

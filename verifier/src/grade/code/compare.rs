@@ -2,7 +2,7 @@
 //!
 //! Equality first; where that fails and a tolerance applies, `np.allclose(out, exp, rtol=1e-07, atol=atol)` of values of one type. The tolerance is
 //! the record's, or 1e-6 where that is 0 and the expected value is a float, or a list or tuple of nothing but floats. Sets, "not None" and the
-//! few tasks with a rule of their own (`oracle`) are told apart by the task.
+//! few tasks with a rule of their own (`oracle`) are known by the task.
 //!
 //! Four things differ. `allclose` broadcasts, so that there `[[1.0], [2.0]]` is close to `[[1.0, 1.0], [2.0, 2.0]]`; here the shapes must be the
 //! same. There the tolerance of a float stays for all later tests of the task; here each test has its own. And a numpy scalar is of
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn not_none_takes_booleans_at_their_word() {
+    fn not_none_compares_truth_values() {
         for (expected, got, passes) in [
             ("True", "True", true),
             ("True", "'a match'", true),

@@ -1,14 +1,14 @@
-//! What a task's own solution returns, made once in the same sandbox and kept in memory and on disk.
+//! What a task's own solution returns: made once, in the same sandbox, and stored in memory and on disk.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use datasets::CodeTask;
-use sandboxes::{Call, End, Limits, Program, Run, Sandbox, SandboxError};
+use sandboxes::{Call, Deferred, End, Limits, Program, Request, Run, Sandbox, SandboxError, Work};
 use serde::{Deserialize, Serialize};
 
-use super::brief;
+use super::first_pass::FirstPass;
 use crate::cache::{Claim, Key, KeyWriter, Lru, Shelf};
 use crate::grade::excerpt;
 
@@ -45,6 +45,8 @@ pub enum Absent {
     Elsewhere,
     /// It runs for longer than most.
     Long,
+    /// The task has no solution to run, or code cannot be judged now.
+    Unavailable,
 }
 
 /// A run of a task's own solution.
@@ -100,19 +102,19 @@ impl Expectations {
         }
     }
 
-    /// As [`Expectations::of`], without waiting for others; where `briefly`, also without waiting for a solution that takes long.
-    pub(super) fn try_of(&self, order: &Order<'_>, briefly: bool) -> Result<Outcome, Absent> {
+    /// As [`Expectations::of`], without waiting for others; in a `first_pass`, also without waiting for a solution that takes long.
+    pub(super) fn try_of(&self, order: &Order<'_>, first_pass: bool) -> Result<Outcome, Absent> {
         let key = order.key();
-        if let Some(kept) = self.kept(&key) {
-            return Ok(kept);
+        if let Some(known) = self.known(&key) {
+            return Ok(known);
         }
         let _making = self.claim(key, order.brought).ok_or(Absent::Elsewhere)?;
         // Another may have made it just before.
-        if let Some(kept) = self.kept(&key) {
-            return Ok(kept);
+        if let Some(known) = self.known(&key) {
+            return Ok(known);
         }
-        let made = order.run(briefly).ok_or(Absent::Long)?.map(Arc::new);
-        self.keep(key, &made, order.brought);
+        let made = order.run(first_pass)?.map(Arc::new);
+        self.store(key, &made, order.brought);
         Ok(made)
     }
 
@@ -135,24 +137,24 @@ impl Expectations {
         Some(making)
     }
 
-    /// What is known already.
-    pub(super) fn kept(&self, key: &Key) -> Option<Outcome> {
-        if let Some(kept) = self
+    /// What is in memory or on disk.
+    pub(super) fn known(&self, key: &Key) -> Option<Outcome> {
+        if let Some(known) = self
             .memory
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(key)
         {
-            return Some(kept.clone());
+            return Some(known.clone());
         }
         let bytes = self.shelf.as_ref()?.get(key)?;
-        let kept: Outcome = Ok(Arc::new(serde_json::from_slice(&bytes).ok()?));
-        self.remember(*key, &kept);
-        Some(kept)
+        let read: Outcome = Ok(Arc::new(serde_json::from_slice(&bytes).ok()?));
+        self.remember(*key, &read);
+        Some(read)
     }
 
     /// Whoever may ask must not fill the disk with what was `brought`.
-    fn keep(&self, key: Key, made: &Outcome, brought: bool) {
+    fn store(&self, key: Key, made: &Outcome, brought: bool) {
         self.remember(key, made);
         if let Some(shelf) = &self.shelf
             && !brought
@@ -195,29 +197,38 @@ impl Order<'_> {
             .finish()
     }
 
-    /// What it returns; `None` where that is wanted `briefly`, and it takes long.
-    fn run(&self, briefly: bool) -> Option<Result<Expectation, NoExpectation>> {
+    /// What it returns.
+    ///
+    /// # Errors
+    /// [`Absent::Long`] in a `first_pass`, where it takes long.
+    fn run(&self, first_pass: bool) -> Result<Result<Expectation, NoExpectation>, Absent> {
         let program = Program {
             source: self.solution,
             entry_point: &self.task.entry_point,
+        };
+        let work = Work::Calls {
+            program,
             calls: self.calls,
-            watch: None,
         };
         let limits = super::with_fuel(*self.limits, self.limits.fuel.max(SOLUTION_FUEL));
-        let run = if briefly {
-            brief::solution(self.sandbox, &program, &limits).transpose()?
+        let request = Request::new(work, &limits);
+        let run = if first_pass {
+            FirstPass(self.sandbox).run(&request)
         } else {
             // A machine that stands still looks like a program that waits, and a task's own solution does not do so on purpose.
-            match self.sandbox.run(&program, &limits) {
-                Ok(run) if run.end == End::OutOfTime => self.sandbox.run(&program, &limits),
+            match self.sandbox.run(&request) {
+                Ok(run) if run.end == End::OutOfTime => self.sandbox.run(&request),
                 made => made,
             }
         };
-        let made = run.map_err(|error| NoExpectation {
-            retryable: matches!(error, SandboxError::Transient(_)),
-            reason: error.to_string(),
-        });
-        Some(made.and_then(|run| read(run, self.calls.len(), &limits)))
+        Ok(match run {
+            Ok(run) => read(run, self.calls.len(), &limits),
+            Err(SandboxError::Deferred(Deferred::Long)) => return Err(Absent::Long),
+            Err(error) => Err(NoExpectation {
+                retryable: matches!(error, SandboxError::Deferred(_)),
+                reason: error.to_string(),
+            }),
+        })
     }
 }
 

@@ -23,7 +23,7 @@ use self::fences::Part;
 use super::program;
 
 /// Bytes beyond which a text is not read: no model writes as much, and it would use up the fuel that is for the others.
-const LONGEST: usize = 1 << 20;
+const MAX_TEXT: usize = 1 << 20;
 
 /// How the program is found in a completion. The command line's help says of each variant what is said of it here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
@@ -84,7 +84,7 @@ fn last_block(
     };
     let fenced = code.len() < completion.len();
     let whole = program::is_whole(code, &task.entry_point);
-    let source = program::place(task, code, fenced, whole).into_owned();
+    let source = program::assemble(task, code, fenced, whole).into_owned();
     let fault = faults(sandbox, &source, limits)?;
     Ok(Some(Found { source, fault }))
 }
@@ -191,7 +191,7 @@ fn read<'a>(
         format!("{prefix}{}", program::line_break(prefix, fenced))
     };
     let (outside, inside) = (behind(false), behind(true));
-    let is_read = |asked: &&Asked<'_>| asked.text.len() <= LONGEST;
+    let is_read = |asked: &&Asked<'_>| asked.text.len() <= MAX_TEXT;
     let mut texts = Vec::with_capacity(asked.len() * 2);
     for Asked {
         text,

@@ -8,7 +8,7 @@ import builtins
 import collections
 import math
 
-MOST_SETS = 10_000  # of one test
+MAX_SETS = 10_000  # of one test
 PARAMETRIZE = "pytest.mark.parametrize"
 PARAM = "pytest.param"
 REMEDY = "write the arguments out in `parametrize`"
@@ -41,7 +41,7 @@ class Marks:
 def as_written(node):
     """An expression that only counts and combines, written out as the list of what it gives; `None` where it is another one."""
     try:
-        values = [*itertools.islice(worked_out(node), MOST_SETS + 1)]
+        values = [*itertools.islice(worked_out(node), MAX_SETS + 1)]
         return ast.parse(repr(values), mode="eval").body
     except (ValueError, TypeError, SyntaxError, NameError, ArithmeticError, LookupError):
         return None
@@ -175,8 +175,8 @@ def distinct(ids):
 def chosen_sets(marks):
     """`(choice, id)` for each test that the marks make of a function: the number of a set of each mark, `None` for all of them."""
     size = math.prod(1 if mark.ids is None else len(mark.ids) for mark in marks)
-    if size > MOST_SETS:
-        raise ValueError(f"the `parametrize` of `{marks[0].owner.name}` makes {size} tests, more than {MOST_SETS}; leave some out")
+    if size > MAX_SETS:
+        raise ValueError(f"the `parametrize` of `{marks[0].owner.name}` makes {size} tests, more than {MAX_SETS}; leave some out")
     choices = [((), ())]
     for mark in marks:
         sets = [(None, "*")] if mark.ids is None else [*enumerate(mark.ids)]

@@ -8,7 +8,12 @@ use std::borrow::Cow;
 use datasets::CodeTask;
 
 /// The program that `code` makes; `fenced` says whether it stood in a block, `whole` whether it has the function itself and not the rest of the prefix's.
-pub(super) fn place<'a>(task: &CodeTask, code: &'a str, fenced: bool, whole: bool) -> Cow<'a, str> {
+pub(super) fn assemble<'a>(
+    task: &CodeTask,
+    code: &'a str,
+    fenced: bool,
+    whole: bool,
+) -> Cow<'a, str> {
     let Some(prefix) = &task.prefix else {
         return Cow::Borrowed(code);
     };
@@ -109,7 +114,7 @@ mod tests {
             compare: Compare::Equal,
         };
         let whole = is_whole(code, &task.entry_point);
-        place(&task, code, false, whole).into_owned()
+        assemble(&task, code, false, whole).into_owned()
     }
 
     #[test]

@@ -26,19 +26,19 @@ impl CodeGrader {
         task.canonical.is_some() && !task.tests.is_empty()
     }
 
-    /// What `task`'s own solution returns: run here where that is not known and nobody else runs it; where `briefly`, given up where it takes long.
+    /// What `task`'s own solution returns: run here where that is not known and nobody else runs it. In a `first_pass`, a solution that takes long is given up.
     ///
     /// # Errors
     /// [`Absent`].
-    pub fn try_reference(&self, task: &CodeTask, briefly: bool) -> Result<Reference, Absent> {
-        self.with_order(task, |order| self.expectations.try_of(order, briefly))
+    pub fn try_reference(&self, task: &CodeTask, first_pass: bool) -> Result<Reference, Absent> {
+        self.with_order(task, |order| self.expectations.try_of(order, first_pass))
             .map(Reference)
     }
 
     /// Whether the reference of `task` is in memory or on disk.
     #[must_use]
     pub fn knows_reference(&self, task: &CodeTask) -> bool {
-        self.with_order(task, |order| self.expectations.kept(&order.key()))
+        self.with_order(task, |order| self.expectations.known(&order.key()))
             .is_some()
     }
 

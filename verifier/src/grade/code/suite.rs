@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datasets::{CodeTask, Value};
-use sandboxes::{Call, Limits, Program, Sandbox, SandboxError};
+use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
 
 use super::blame;
@@ -23,8 +23,8 @@ const FIND: &str = concat!(
 const PYTEST: &str = include_str!("pytest_stand_in.py");
 const RUN_CASE: &str = include_str!("run_case.py");
 const RUN_ASYNC: &str = include_str!("run_async.py");
-/// Bytes of suites kept in memory.
-const MEMORY: usize = 64 << 20;
+/// Bytes of suites in memory.
+const MAX_MEMORY: usize = 64 << 20;
 
 /// The tests of a task.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(super) struct Suites(Mutex<Lru<Arc<Suite>>>);
 
 impl Suites {
     pub(super) fn new() -> Suites {
-        Suites(Mutex::new(Lru::new(MEMORY)))
+        Suites(Mutex::new(Lru::new(MAX_MEMORY)))
     }
 
     /// The suite of `task`'s test code.
@@ -89,8 +89,8 @@ impl Suites {
     ) -> Result<Arc<Suite>, SandboxError> {
         let key = key(task);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = lock().get(&key) {
-            return Ok(Arc::clone(kept));
+        if let Some(known) = lock().get(&key) {
+            return Ok(Arc::clone(known));
         }
         let suite = Arc::new(read(sandbox, task, limits)?);
         let bytes = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
@@ -118,10 +118,12 @@ fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite
     let program = Program {
         source: FIND,
         entry_point: "find",
-        calls: &calls,
-        watch: None,
     };
-    let run = sandbox.run(&program, limits)?;
+    let work = Work::Calls {
+        program,
+        calls: &calls,
+    };
+    let run = sandbox.run(&Request::new(work, limits))?;
     let mut suite = Suite {
         prelude: task.imports.join("\n"),
         tests: Vec::new(),
@@ -216,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_of_assertions_alone_makes_no_names() {
+    fn a_text_of_assertions_alone_defines_no_names() {
         for (text, expected) in [
             ("assert f(1) == 2", false),
             (

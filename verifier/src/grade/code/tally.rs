@@ -7,12 +7,12 @@ use sandboxes::{Call, End, Limits, Run, SandboxError, Watch, outline};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-use super::{Extent, with_fuel};
+use super::{TestMode, with_fuel};
 use crate::grade::{Grading, excerpt};
 
 /// Runs besides the first: where a program runs out of fuel or memory or leaves in one test, it goes on with the next in a fresh instance, so that
 /// the tests behind that one count too. The verdict is decided by then.
-const FURTHER_RUNS: usize = 3;
+const MAX_FURTHER_RUNS: usize = 3;
 /// Fuel of such a run, where less is left: this part of the whole.
 const FURTHER_FUEL: u64 = 8;
 
@@ -37,11 +37,11 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Runs `total` tests, or as many as `extent` says. `run` makes a run of those from the given one on.
+    /// Runs `total` tests, or as many as `mode` says. `run` makes a run of those from the given one on.
     pub(super) fn of(
         total: usize,
         limits: &Limits,
-        extent: Extent,
+        mode: TestMode,
         mut run: impl FnMut(usize, &Limits, Option<&Watch>) -> Result<Run, SandboxError>,
         fault: &Fault,
     ) -> Result<Tally, SandboxError> {
@@ -49,7 +49,7 @@ impl Tally {
             total,
             ..Tally::default()
         };
-        if extent == Extent::UntilFailure {
+        if mode == TestMode::UntilFailure {
             let (judge, passed) = (Arc::clone(fault), Arc::new(AtomicUsize::new(0)));
             let count = Arc::clone(&passed);
             let watch = Watch::new(move |index, call| {
@@ -62,7 +62,7 @@ impl Tally {
             return Ok(tally);
         }
         let (mut start, mut spent) = (0, 0_u64);
-        for further in 0..=FURTHER_RUNS {
+        for further in 0..=MAX_FURTHER_RUNS {
             let left = limits.fuel.saturating_sub(spent);
             let fuel = left.max(limits.fuel / FURTHER_FUEL);
             let made = match run(start, &with_fuel(*limits, fuel), None) {

@@ -7,10 +7,10 @@ use sandboxes::{Call, End, Run};
 use super::*;
 use crate::scripted::{Scripted, completed, ended};
 
-mod brief;
 mod brought;
 mod clock;
 mod faulty;
+mod first_pass;
 mod reference;
 
 /// `f(n) == 2 * n` for 1, 2 and 3.
@@ -52,7 +52,7 @@ fn returned(values: &[&str]) -> Vec<Call> {
 /// The grading of a program that does `run`, whose task has recorded values.
 fn grading(run: Run) -> Grading {
     let (grader, _) = grader(Scripted::new(move |_, _, _| Ok(run.clone())));
-    grader.grade(&task(None), "def f(n): ...", Extent::All)
+    grader.grade(&task(None), "def f(n): ...", TestMode::All)
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_first_wrong_value_is_shown() {
 }
 
 #[test]
-fn how_a_run_ends_decides_only_where_no_value_was_wrong_before() {
+fn the_end_of_a_run_decides_only_where_no_value_was_wrong() {
     for (calls, end, verdict) in [
         (&["2"][..], End::OutOfFuel, Verdict::Timeout),
         (&["3"][..], End::OutOfFuel, Verdict::Incorrect),
@@ -141,7 +141,7 @@ fn an_exception_or_a_value_too_large_is_a_failed_test() {
 }
 
 #[test]
-fn what_no_program_can_equal_is_the_tasks_fault_and_a_nan_equals_a_nan() {
+fn an_expected_value_without_encoding_is_the_tasks_fault_and_a_nan_equals_a_nan() {
     for (value, verdict) in [
         (r#"{"$opaque":"Thing"}"#, Verdict::Unavailable),
         (r#"[1,{"$opaque":"Thing"}]"#, Verdict::Unavailable),
@@ -164,7 +164,7 @@ fn what_no_program_can_equal_is_the_tasks_fault_and_a_nan_equals_a_nan() {
             ..task(None)
         };
         for task in [task(Some("the same")), recorded] {
-            let grading = grader.grade(&task, "x = 1", Extent::All);
+            let grading = grader.grade(&task, "x = 1", TestMode::All);
             assert_eq!(
                 (grading.verdict, grading.retryable),
                 (verdict, false),
@@ -178,7 +178,7 @@ fn what_no_program_can_equal_is_the_tasks_fault_and_a_nan_equals_a_nan() {
                 compare: Compare::NotNone,
                 ..task
             };
-            let grading = grader.grade(&only_whether, "x = 1", Extent::All);
+            let grading = grader.grade(&only_whether, "x = 1", TestMode::All);
             assert_eq!(grading.verdict, Verdict::Correct, "{value}");
         }
     }
@@ -202,11 +202,11 @@ fn expected_values_come_from_the_tasks_own_solution_made_once() {
         test.expected = Some(Value::from(-1)); // What was recorded elsewhere does not count.
     }
     assert_eq!(
-        grader.grade(&task, "right too", Extent::All).verdict,
+        grader.grade(&task, "right too", TestMode::All).verdict,
         Verdict::Correct
     );
     assert_eq!(
-        grader.grade(&task, "wrong", Extent::All).verdict,
+        grader.grade(&task, "wrong", TestMode::All).verdict,
         Verdict::Incorrect
     );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 3);
@@ -217,7 +217,7 @@ fn a_program_that_is_no_python_is_judged_without_the_tasks_own_solution() {
     for extraction in [Extraction::Program, Extraction::LastBlock] {
         let (grader, sandbox) = grader(Scripted::doubling());
         let grader = grader.extracting(extraction);
-        let grading = grader.grade(&task(Some("right")), "no python", Extent::UntilFailure);
+        let grading = grader.grade(&task(Some("right")), "no python", TestMode::UntilFailure);
         assert_eq!(
             (grading.verdict, grading.passed, grading.total),
             (Verdict::Incorrect, Some(0), Some(3))
@@ -231,7 +231,7 @@ fn a_program_that_is_no_python_is_judged_without_the_tasks_own_solution() {
 }
 
 #[test]
-fn expected_values_are_kept_on_disk() {
+fn expected_values_are_stored_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Arc::new(Shelf::open(folder.path(), 1 << 20).unwrap());
     for runs in [2, 1] {
@@ -240,7 +240,7 @@ fn expected_values_are_kept_on_disk() {
         let grader = CodeGrader::new(shared, Limits::default(), 1 << 20, Some(Arc::clone(&shelf)));
         assert_eq!(
             grader
-                .grade(&task(Some("right")), "right too", Extent::All)
+                .grade(&task(Some("right")), "right too", TestMode::All)
                 .verdict,
             Verdict::Correct
         );
@@ -267,7 +267,7 @@ fn a_program_may_use_twice_the_fuel_of_the_tasks_own_solution() {
     }));
     assert_eq!(
         grader
-            .grade(&task(Some("solution")), "program", Extent::All)
+            .grade(&task(Some("solution")), "program", TestMode::All)
             .verdict,
         Verdict::Correct
     );
@@ -278,7 +278,7 @@ fn a_task_whose_own_solution_fails_is_unavailable_and_says_why() {
     let (grader, _) = grader(Scripted::new(|_, _, _| {
         Ok(ended(Vec::new(), End::OutOfFuel))
     }));
-    let grading = grader.grade(&task(Some("solution")), "program", Extent::All);
+    let grading = grader.grade(&task(Some("solution")), "program", TestMode::All);
     assert_eq!(
         (grading.verdict, grading.reward(), grading.retryable),
         (Verdict::Unavailable, None, false)
@@ -294,18 +294,11 @@ fn a_task_whose_own_solution_fails_is_unavailable_and_says_why() {
 #[test]
 fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
     for (error, retryable) in [
-        (SandboxError::Transient("x".to_owned()), true),
+        (Deferred::Failed("x".to_owned()).into(), true),
         (SandboxError::Unusable("y".to_owned()), false),
     ] {
-        let transient = matches!(error, SandboxError::Transient(_));
-        let (grader, _) = grader(Scripted::new(move |_, _, _| {
-            Err(if transient {
-                SandboxError::Transient("x".to_owned())
-            } else {
-                SandboxError::Unusable("y".to_owned())
-            })
-        }));
-        let grading = grader.grade(&task(None), "program", Extent::All);
+        let (grader, _) = grader(Scripted::new(move |_, _, _| Err(error.clone())));
+        let grading = grader.grade(&task(None), "program", TestMode::All);
         assert_eq!(
             (grading.verdict, grading.retryable),
             (Verdict::Unavailable, retryable)
@@ -317,7 +310,7 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
 fn nothing_but_blank_space_is_malformed() {
     let (grader, sandbox) = grader(Scripted::doubling());
     assert_eq!(
-        grader.grade(&task(None), " \n", Extent::All).verdict,
+        grader.grade(&task(None), " \n", TestMode::All).verdict,
         Verdict::Malformed
     );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
@@ -331,7 +324,7 @@ fn a_task_without_tests_cannot_be_passed() {
         ..task(None)
     };
     assert_eq!(
-        grader.grade(&task, "right", Extent::All).verdict,
+        grader.grade(&task, "right", TestMode::All).verdict,
         Verdict::Unavailable
     );
 }
@@ -343,13 +336,13 @@ fn asserts_count_with_the_tests_and_run_even_where_these_fail() {
         asserts: vec!["assert f(9) == 18".to_owned()],
         ..task(None)
     };
-    let right = grader.grade(&task, "right", Extent::All);
+    let right = grader.grade(&task, "right", TestMode::All);
     assert_eq!(
         (right.verdict, right.passed, right.total),
         (Verdict::Correct, Some(4), Some(4))
     );
     let runs = sandbox.runs.load(Ordering::SeqCst);
-    let wrong = grader.grade(&task, "wrong", Extent::All);
+    let wrong = grader.grade(&task, "wrong", TestMode::All);
     assert_eq!(
         (wrong.verdict, wrong.passed, wrong.total),
         (Verdict::Incorrect, Some(1), Some(4))
@@ -367,7 +360,7 @@ fn judging_may_end_with_the_first_failure() {
         ],
         ..task(None)
     };
-    let wrong = grader.grade(&task, "wrong", Extent::UntilFailure);
+    let wrong = grader.grade(&task, "wrong", TestMode::UntilFailure);
     assert_eq!(
         (wrong.verdict, wrong.passed, wrong.total),
         (Verdict::Incorrect, Some(0), Some(5))
@@ -378,7 +371,7 @@ fn judging_may_end_with_the_first_failure() {
     );
     // The program, and the asserts' reading.
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
-    let right = grader.grade(&task, "right", Extent::UntilFailure);
+    let right = grader.grade(&task, "right", TestMode::UntilFailure);
     assert_eq!(
         (right.verdict, right.passed, right.total),
         (Verdict::Correct, Some(5), Some(5))
@@ -387,7 +380,7 @@ fn judging_may_end_with_the_first_failure() {
         tests: Vec::new(),
         ..task
     };
-    let wrong = grader.grade(&asserts_alone, "wrong", Extent::UntilFailure);
+    let wrong = grader.grade(&asserts_alone, "wrong", TestMode::UntilFailure);
     assert_eq!(
         (wrong.verdict, wrong.passed, wrong.total),
         (Verdict::Incorrect, Some(0), Some(2))
@@ -400,7 +393,7 @@ fn a_program_that_stops_before_any_failure_has_the_verdict_of_its_end() {
     let (grader, _) = grader(Scripted::new(|_, _, _| {
         Ok(ended(returned(&["2", "4"]), End::OutOfFuel))
     }));
-    let grading = grader.grade(&task(None), "slow", Extent::UntilFailure);
+    let grading = grader.grade(&task(None), "slow", TestMode::UntilFailure);
     assert_eq!(
         (grading.verdict, grading.passed, grading.total),
         (Verdict::Timeout, Some(2), Some(3))
@@ -409,17 +402,17 @@ fn a_program_that_stops_before_any_failure_has_the_verdict_of_its_end() {
 }
 
 #[test]
-fn what_the_watch_was_not_shown_is_judged_all_the_same() {
+fn calls_that_the_watch_did_not_see_are_judged_too() {
     let end_after = |calls: usize, end: End| {
         let mut sandbox = Scripted::new(move |source, _, _| {
             let third = if source.contains("right") { "6" } else { "7" };
             let values = ["2", "4", third];
             Ok(ended(returned(&values[..calls]), end.clone()))
         });
-        sandbox.heedful = false;
+        sandbox.watched = false;
         let (grader, _) = grader(sandbox);
         move |source: &str| {
-            let grading = grader.grade(&task(None), source, Extent::UntilFailure);
+            let grading = grader.grade(&task(None), source, TestMode::UntilFailure);
             (grading.verdict, grading.passed)
         }
     };
@@ -438,7 +431,7 @@ fn a_failed_assert_is_shown() {
         asserts: vec!["assert f(9) == 18".to_owned()],
         ..task(None)
     };
-    let grading = grader.grade(&task, "wrong", Extent::All);
+    let grading = grader.grade(&task, "wrong", TestMode::All);
     assert_eq!(
         (grading.verdict, grading.detail["assert"].as_str()),
         (Verdict::Incorrect, Some("assert f(9) == 18"))
@@ -470,7 +463,7 @@ fn stopping(stops: &'static [i64], end: End) -> (Grading, Vec<u64>) {
             .collect(),
         ..task(None)
     };
-    let grading = grader.grade(&task, "program", Extent::All);
+    let grading = grader.grade(&task, "program", TestMode::All);
     let given = given.lock().unwrap().clone();
     (grading, given)
 }
@@ -500,7 +493,7 @@ fn what_a_program_left_undone_by_stopping_does_not_make_it_the_tasks_fault() {
         }
         Ok(ended(returned(&["2"]), End::OutOfFuel))
     }));
-    let grading = grader.grade(&task(None), "program", Extent::All);
+    let grading = grader.grade(&task(None), "program", TestMode::All);
     assert_eq!(
         (grading.verdict, grading.passed, grading.total),
         (Verdict::Timeout, Some(1), Some(3))
@@ -508,7 +501,7 @@ fn what_a_program_left_undone_by_stopping_does_not_make_it_the_tasks_fault() {
 }
 
 #[test]
-fn a_program_that_stops_in_every_test_has_an_end() {
+fn a_program_that_stops_in_every_test_gets_four_runs() {
     let all: &[i64] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
     let (grading, given) = stopping(all, End::OutOfFuel);
     assert_eq!(
@@ -546,7 +539,7 @@ fn test_code_that_defines_tests_is_one_test_for_each() {
         ..task(None)
     };
     for _ in 0..2 {
-        let grading = grader.grade(&task, "program", Extent::All);
+        let grading = grader.grade(&task, "program", TestMode::All);
         assert_eq!(
             (grading.verdict, grading.passed, grading.total),
             (Verdict::Incorrect, Some(2), Some(3))
@@ -574,7 +567,7 @@ fn test_code_that_cannot_be_read_is_no_fault_of_the_program() {
         asserts: vec!["def check(:".to_owned()],
         ..task(None)
     };
-    let grading = grader.grade(&task, "program", Extent::All);
+    let grading = grader.grade(&task, "program", TestMode::All);
     assert_eq!(
         (grading.verdict, grading.retryable),
         (Verdict::Unavailable, false)

@@ -67,8 +67,7 @@ async fn each_part_of_a_task_is_part_of_the_key() {
 #[tokio::test]
 async fn a_solution_that_gives_no_values_makes_no_completion_wrong() {
     let service = service(settings());
-    let doubling = Scripted::doubling();
-    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
         if source.contains("broken") {
             let unloadable = sandboxes::End::Unloadable {
                 kind: "SyntaxError".to_owned(),
@@ -76,13 +75,7 @@ async fn a_solution_that_gives_no_values_makes_no_completion_wrong() {
             };
             return Ok(ended(Vec::new(), unloadable));
         }
-        let program = sandboxes::Program {
-            source,
-            entry_point: "f",
-            calls,
-            watch: None,
-        };
-        doubling.run(&program, limits)
+        Ok(doubled(source, calls))
     }));
     service.prepare(opens(&sandbox));
     let app = app(service);

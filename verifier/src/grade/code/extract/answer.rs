@@ -75,16 +75,16 @@ pub(super) fn before_next_turn(text: &str) -> &str {
 pub(super) fn without_thought(text: &str) -> Cow<'_, str> {
     const OPEN: &str = "<think>";
     const CLOSE: &str = "</think>";
-    let mut kept = String::new();
+    let mut answer = String::new();
     let (mut rest, mut cut) = (text, false);
     while let Some((at, closes)) = first_tag(rest, OPEN, CLOSE) {
         cut = true;
         if closes {
-            kept.clear();
+            answer.clear();
             rest = &rest[at + CLOSE.len()..];
             continue;
         }
-        kept.push_str(&rest[..at]);
+        answer.push_str(&rest[..at]);
         let thought = &rest[at + OPEN.len()..];
         rest = thought
             .find(CLOSE)
@@ -93,8 +93,8 @@ pub(super) fn without_thought(text: &str) -> Cow<'_, str> {
     if !cut {
         return Cow::Borrowed(text);
     }
-    kept.push_str(rest);
-    Cow::Owned(kept)
+    answer.push_str(rest);
+    Cow::Owned(answer)
 }
 
 /// Where one of two tags first begins or ends a line of `text`, blank space apart, and whether it is the second.
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_up_behind_the_end_of_a_turn_is_no_answer() {
+    fn text_after_the_end_of_a_turn_is_dropped() {
         for (text, answer) in [
             ("x = 1<|im_end|>\n<|im_start|>user\nx", "x = 1"),
             ("```\nx = 1\n```<|im_end|>\n```\ny\n```", "```\nx = 1\n```"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thought_is_no_answer() {
+    fn thoughts_are_dropped() {
         for (text, answer) in [
             ("<think>a</think>b", "b"),
             ("a\n <think>b\nc</think>\nd", "a\n \nd"),

@@ -7,7 +7,7 @@ use datasets::CodeTask;
 use sandboxes::outline::{Fault, Outline, Piece};
 
 use super::Found;
-use super::fences::{Label, Mark, Part, Place};
+use super::fences::{Label, Mark, Part, PartPosition};
 use crate::grade::code::program;
 
 /// A text and what the interpreter read in it.
@@ -93,7 +93,7 @@ pub(super) fn choose(
     }
     if let Some(block) = last(&counts).or_else(|| last(&|_| true)) {
         let block = &blocks[block];
-        let source = program::place(task, &block.text, block.fenced, false).into_owned();
+        let source = program::assemble(task, &block.text, block.fenced, false).into_owned();
         return Some(Found {
             source,
             fault: block.fault.cloned(),
@@ -104,7 +104,7 @@ pub(super) fn choose(
     if whole.text.trim().is_empty() || !marks.is_empty() && parts.is_empty() {
         return None;
     }
-    let source = program::place(task, whole.text, false, false).into_owned();
+    let source = program::assemble(task, whole.text, false, false).into_owned();
     Some(Found {
         source,
         fault: fault(whole).cloned(),
@@ -154,14 +154,14 @@ fn fault<'a>(reading: &'a Reading<'_>) -> Option<&'a Fault> {
 
 /// The blocks of a text with fences, in their order.
 fn blocks<'a>(marks: &[Mark], parts: &[Part<'_>], readings: &'a [Reading<'_>]) -> Vec<Block<'a>> {
-    let part = |place: &dyn Fn(&Place) -> bool| {
+    let part = |place: &dyn Fn(&PartPosition) -> bool| {
         let index = parts.iter().position(|part| place(&part.place))?;
         Some((&parts[index], &readings[index]))
     };
     let mut blocks = Vec::new();
     let (mut number, mut is_outside) = (0, true);
     while number <= marks.len() {
-        let gap = part(&|place| is_outside && *place == Place::Gap(number));
+        let gap = part(&|place| is_outside && *place == PartPosition::Gap(number));
         let code = gap.is_some_and(|(_, reading)| {
             let before = blocks.len();
             blocks.extend(outside(reading));
@@ -173,7 +173,8 @@ fn blocks<'a>(marks: &[Mark], parts: &[Part<'_>], readings: &'a [Reading<'_>]) -
             (number, is_outside) = (number + 1, true);
             continue;
         }
-        let block = part(&|place| matches!(place, Place::Block { mark, .. } if *mark == number));
+        let block =
+            part(&|place| matches!(place, PartPosition::Block { mark, .. } if *mark == number));
         let Some((block, reading)) = block else {
             // A blank one.
             let closes = marks.get(number + 1).is_some_and(Mark::is_bare);
@@ -196,7 +197,7 @@ fn blocks<'a>(marks: &[Mark], parts: &[Part<'_>], readings: &'a [Reading<'_>]) -
             }
             _ => blocks.push(fenced(reading, mark.label)),
         }
-        let Place::Block { next, outside, .. } = block.place else {
+        let PartPosition::Block { next, outside, .. } = block.place else {
             break;
         };
         (number, is_outside) = (next, outside);
@@ -302,7 +303,7 @@ fn with_what_it_uses(task: &CodeTask, blocks: &[Block<'_>]) -> Found {
             }
         }
         source.push_str(&chosen.text);
-        source = program::place(task, &source, chosen.fenced, !body).into_owned();
+        source = program::assemble(task, &source, chosen.fenced, !body).into_owned();
         source = program::futures_first(source);
     }
     Found {

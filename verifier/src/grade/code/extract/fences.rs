@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Fences that are looked at; what stands behind them is outside.
-const MARKS: usize = 200;
+const MAX_MARKS: usize = 200;
 /// Parts together are no longer than this many times the text, and some more for short ones.
-const PARTS: usize = 8;
-const PARTS_LEAST: usize = 1 << 16;
+const MAX_PARTS_RATIO: usize = 8;
+const MIN_PARTS: usize = 1 << 16;
 /// Languages that a label may name, Python and Markdown apart. A word of which none is known counts where nothing stands behind it.
 const LANGUAGES: [&str; 40] = [
     "bash",
@@ -90,7 +90,7 @@ impl Mark {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part<'a> {
     pub text: Cow<'a, str>,
-    pub place: Place,
+    pub place: PartPosition,
     /// Whether it stands behind an opening fence.
     pub fenced: bool,
     /// Whether it ends with a fence.
@@ -99,7 +99,7 @@ pub(super) struct Part<'a> {
 
 /// Where a part stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PartPosition {
     /// Outside, before the mark of that number.
     Gap(usize),
     /// In the block that the mark of that number opens; reading goes on from the mark `next`, which is `outside` where a fence closes this one.
@@ -117,7 +117,7 @@ pub(super) fn marks(text: &str) -> Vec<Mark> {
     for line in text.split_inclusive('\n') {
         let mut at = 0;
         while let Some((start, sign, count)) = run(line, at) {
-            if found.len() == MARKS {
+            if found.len() == MAX_MARKS {
                 return found;
             }
             let mark = mark(line, start, sign, count);
@@ -230,7 +230,7 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
     if marks.is_empty() {
         return Vec::new();
     }
-    let mut budget = PARTS * text.len() + PARTS_LEAST;
+    let mut budget = MAX_PARTS_RATIO * text.len() + MIN_PARTS;
     let mut parts = Vec::new();
     let mut add = |part: Part<'a>| {
         if part.text.trim().is_empty() || part.text.len() > budget {
@@ -247,7 +247,7 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
             let end = opener.map_or(text.len(), |mark| mark.start);
             add(Part {
                 text: Cow::Borrowed(&text[start..end.max(start)]),
-                place: Place::Gap(number),
+                place: PartPosition::Gap(number),
                 fenced: false,
                 closed: false,
             });
@@ -261,7 +261,7 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
         let next = closer.map_or(marks.len() + 1, |closer| closer + usize::from(outside));
         add(Part {
             text: content(&text[opener.after..end.max(opener.after)], opener),
-            place: Place::Block {
+            place: PartPosition::Block {
                 mark: number,
                 next,
                 outside,
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_in_code_is_none() {
+    fn a_fence_inside_code_is_not_a_fence() {
         let text = "```python\nx = \"\"\"\n```\ny\n```\n\"\"\"\n```\nz\n";
         let all = marks(text);
         let code = 1..6;
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_further_out_than_its_fence_keeps_its_place() {
+    fn code_that_is_indented_less_than_its_fence_keeps_its_indentation() {
         assert_eq!(
             blocks("   ```\ndef f():\n  pass\n   ```")[0],
             "def f():\n  pass\n"
@@ -397,8 +397,8 @@ mod tests {
             .iter()
             .map(|part| part.text.len())
             .sum();
-        assert!(all <= PARTS * text.len() + PARTS_LEAST);
-        assert_eq!(marks(&"```\n".repeat(10_000)).len(), MARKS);
+        assert!(all <= MAX_PARTS_RATIO * text.len() + MIN_PARTS);
+        assert_eq!(marks(&"```\n".repeat(10_000)).len(), MAX_MARKS);
     }
 
     proptest! {

@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_with_nothing_behind_it_ends_what_stands_before_it() {
+    fn a_bare_fence_at_the_end_closes_the_text_before_it() {
         assert_eq!(extract("    return x\n```\n"), Some("    return x\n"));
         assert_eq!(extract("a = 1\n```python\n \n"), Some("a = 1\n"));
         assert_eq!(extract("```\na = 1\n```\n```\n"), Some("a = 1\n"));
     }
 
     #[test]
-    fn nothing_is_no_program() {
+    fn a_blank_completion_holds_no_program() {
         assert_eq!(extract(""), None);
         assert_eq!(extract(" \n\t"), None);
         assert_eq!(extract("```python\n\n```"), None);

@@ -13,14 +13,14 @@ fn needing(fuel: u64) -> Scripted {
 }
 
 #[test]
-fn a_solution_that_is_brought_may_run_as_long_as_a_data_sets() {
+fn a_solution_from_a_request_may_run_as_long_as_one_from_a_data_set() {
     // What task 599 of MBPP+ takes.
     let (own, sandbox) = grader(needing(698_000_000_000));
     let brought = own.for_brought();
     let task = task(Some("slow"));
     // Once its values are there, they serve for both.
     for (grader, runs) in [(&brought, 2), (&own, 3)] {
-        let grading = grader.grade(&task, "program", Extent::All);
+        let grading = grader.grade(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Verdict::Correct);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
     }
@@ -33,7 +33,7 @@ fn a_solution_that_does_not_end_is_run_once_for_all_samples() {
     let task = task(Some("slow"));
     for program in ["one", "two", "three"] {
         for grader in [&brought, &own] {
-            let grading = grader.grade(&task, program, Extent::All);
+            let grading = grader.grade(&task, program, TestMode::All);
             assert_eq!(
                 (grading.verdict, grading.reward(), grading.retryable),
                 (Verdict::Unavailable, None, false)
@@ -46,19 +46,19 @@ fn a_solution_that_does_not_end_is_run_once_for_all_samples() {
 }
 
 #[test]
-fn a_failure_that_may_pass_is_not_remembered() {
+fn a_deferred_solution_is_run_again_for_the_next_sample() {
     let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
-        Err(SandboxError::Transient("busy".to_owned()))
+        Err(Deferred::Failed("busy".to_owned()).into())
     }));
     for runs in 1..3 {
-        let grading = grader.grade(&task(Some("solution")), "program", Extent::All);
+        let grading = grader.grade(&task(Some("solution")), "program", TestMode::All);
         assert!(grading.retryable);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
     }
 }
 
 #[test]
-fn what_a_solution_that_is_brought_returns_is_not_kept_on_disk() {
+fn the_values_of_a_solution_from_a_request_are_not_stored_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Arc::new(Shelf::open(folder.path(), 1 << 20).unwrap());
     let sandbox = Arc::new(Scripted::new(|_, _, _| {
@@ -72,7 +72,7 @@ fn what_a_solution_that_is_brought_returns_is_not_kept_on_disk() {
     let mut runs = 0;
     // A run of the program, and one of the solution where its values are not there.
     for (grader, more) in [(&brought, 2), (&brought, 2), (&own, 2), (&own, 1)] {
-        let grading = grader.grade(&task, "program", Extent::All);
+        let grading = grader.grade(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Verdict::Correct);
         runs += more;
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);

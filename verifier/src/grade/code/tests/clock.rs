@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_a_clock_had_a_part_in_is_marked_so() {
+fn a_verdict_that_a_clock_influenced_is_not_deterministic() {
     // Where a value decided the verdict, how many tests were passed still depends on the clock.
     for (calls, verdict) in [
         (&["2"][..], Verdict::Timeout),
@@ -27,7 +27,7 @@ fn what_a_clock_had_a_part_in_is_marked_so() {
 fn a_completion_that_takes_too_long_to_read_is_out_of_time_whatever_else_is_in_it() {
     let (grader, sandbox) = grader(Scripted::doubling());
     let completion = "```python\n# long to read\n```\n```python\ndef f(n): return 2 * n\n```";
-    let grading = grader.grade(&task(None), completion, Extent::UntilFailure);
+    let grading = grader.grade(&task(None), completion, TestMode::UntilFailure);
     assert_eq!(
         (grading.verdict, grading.deterministic, grading.reward()),
         (Verdict::Timeout, false, Some(0.0))
@@ -40,7 +40,7 @@ fn a_program_that_a_clock_ends_in_one_run_is_not_run_again() {
     let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
         Ok(ended(returned(&["2"]), End::OutOfTime))
     }));
-    let grading = grader.grade(&task(None), "def f(n): ...", Extent::UntilFailure);
+    let grading = grader.grade(&task(None), "def f(n): ...", TestMode::UntilFailure);
     assert_eq!(
         (grading.verdict, grading.deterministic, grading.reward()),
         (Verdict::Timeout, false, Some(0.0))
@@ -59,19 +59,19 @@ fn a_tasks_own_solution_that_a_clock_ends_is_run_again() {
             completed(returned(&["2", "4", "6"]))
         })
     }));
-    let grading = grader.grade(&task(Some("solution")), "program", Extent::UntilFailure);
+    let grading = grader.grade(&task(Some("solution")), "program", TestMode::UntilFailure);
     assert_eq!(grading.verdict, Verdict::Correct);
 }
 
 #[test]
-fn runs_behind_one_in_which_a_program_waited_are_short() {
+fn runs_after_one_that_ran_out_of_time_have_an_eighth_of_the_fuel() {
     let given = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&given);
     let (grader, _) = grader(Scripted::new(move |_, _, limits| {
         seen.lock().unwrap().push(limits.fuel);
         Ok(ended(Vec::new(), End::OutOfTime))
     }));
-    let _ = grader.grade(&task(None), "def f(n): ...", Extent::All);
+    let _ = grader.grade(&task(None), "def f(n): ...", TestMode::All);
     let all = Limits::default().fuel;
     assert_eq!(*given.lock().unwrap(), [all, all / 8, all / 8]);
 }

@@ -40,8 +40,8 @@ fn a_test_that_raises_without_asking_the_program_is_the_tasks_fault() {
         (&["x = f(1)", "x/0"], Verdict::Incorrect),
         (&["assert f(1) == 2"], Verdict::Correct),
     ] {
-        for extent in [Extent::All, Extent::UntilFailure] {
-            let grading = grader.grade(&with_asserts(asserts), "program", extent);
+        for test_mode in [TestMode::All, TestMode::UntilFailure] {
+            let grading = grader.grade(&with_asserts(asserts), "program", test_mode);
             assert_eq!(
                 (grading.verdict, grading.retryable),
                 (verdict, false),
@@ -60,7 +60,7 @@ fn a_test_that_raises_without_asking_the_program_is_the_tasks_fault() {
 }
 
 #[test]
-fn test_code_that_never_calls_the_program_judges_none() {
+fn test_code_that_never_calls_the_program_is_the_tasks_fault() {
     let (grader, _) = grader(Scripted::new(|source, calls, _| {
         if source.starts_with("\"\"\"Finds the tests") {
             let none = Call::Returned(r#"["",[]]"#.to_owned());
@@ -86,8 +86,8 @@ fn test_code_that_never_calls_the_program_judges_none() {
         (&["pass", "1/0"], Verdict::Unavailable, "raises"),
         (&["pass", "assert f(1)"], Verdict::Correct, ""),
     ] {
-        for extent in [Extent::All, Extent::UntilFailure] {
-            let grading = grader.grade(&with_asserts(asserts), "program", extent);
+        for test_mode in [TestMode::All, TestMode::UntilFailure] {
+            let grading = grader.grade(&with_asserts(asserts), "program", test_mode);
             assert_eq!(
                 (grading.verdict, grading.retryable),
                 (verdict, false),
@@ -100,7 +100,7 @@ fn test_code_that_never_calls_the_program_judges_none() {
 }
 
 #[test]
-fn what_earlier_texts_have_named_is_there_again_where_a_program_stopped_in_between() {
+fn a_run_after_a_stop_repeats_the_earlier_tests_that_define_names() {
     let runs = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&runs);
     let (grader, _) = grader(Scripted::new(move |source, calls, _| {
@@ -132,7 +132,7 @@ fn what_earlier_texts_have_named_is_there_again_where_a_program_stopped_in_betwe
         "assert stop(f(5))",
         "assert z",
     ];
-    let grading = grader.grade(&with_asserts(&texts), "program", Extent::All);
+    let grading = grader.grade(&with_asserts(&texts), "program", TestMode::All);
     assert_eq!(
         (grading.verdict, grading.passed, grading.total),
         (Verdict::Timeout, Some(5), Some(7))
@@ -152,7 +152,7 @@ fn what_earlier_texts_have_named_is_there_again_where_a_program_stopped_in_betwe
 }
 
 #[test]
-fn asserts_that_are_no_python_are_found_whatever_the_program_is() {
+fn asserts_that_are_no_python_are_the_tasks_fault_whatever_the_program_is() {
     let (grader, _) = grader(Scripted::new(|source, calls, _| {
         let raised = Call::Raised {
             kind: "SyntaxError".to_owned(),
@@ -172,8 +172,8 @@ fn asserts_that_are_no_python_are_found_whatever_the_program_is() {
         ..broken.clone()
     };
     for task in [broken, behind_tests] {
-        for extent in [Extent::All, Extent::UntilFailure] {
-            let grading = grader.grade(&task, "program", extent);
+        for test_mode in [TestMode::All, TestMode::UntilFailure] {
+            let grading = grader.grade(&task, "program", test_mode);
             assert_eq!(
                 (grading.verdict, grading.reward(), grading.retryable),
                 (Verdict::Unavailable, None, false)
@@ -191,7 +191,7 @@ fn an_entry_point_that_nothing_can_be_called_is_the_tasks_fault() {
         entry_point: "class".to_owned(),
         ..task(None)
     };
-    let grading = grader.grade(&task, "right", Extent::All);
+    let grading = grader.grade(&task, "right", TestMode::All);
     assert_eq!(
         (grading.verdict, grading.retryable),
         (Verdict::Unavailable, false)

@@ -15,15 +15,16 @@ fn solution(fuel: u64) -> Scripted {
 }
 
 #[test]
-fn a_first_try_runs_no_solution_and_says_which_reference_it_needs() {
+fn a_first_pass_runs_no_solution_and_names_the_reference_that_it_needs() {
     let (grader, sandbox) = grader(Scripted::doubling());
     let task = task(Some("right"));
-    let needs = |grader: &CodeGrader| grader.grade_briefly(&task, "right too", Extent::All, None);
+    let needs =
+        |grader: &CodeGrader| grader.grade_first_pass(&task, "right too", TestMode::All, None);
     let Err(Unfinished::Reference(key)) = needs(&grader) else {
         panic!("a verdict without a reference");
     };
     assert_eq!(
-        grader.grade_with(&task, "right too", Extent::All, None),
+        grader.grade_with(&task, "right too", TestMode::All, None),
         Err(key)
     );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
@@ -34,7 +35,7 @@ fn a_first_try_runs_no_solution_and_says_which_reference_it_needs() {
 }
 
 #[test]
-fn a_reference_that_is_given_need_not_be_kept() {
+fn a_reference_that_is_given_need_not_be_in_memory() {
     let sandbox = Arc::new(Scripted::doubling());
     let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
     // Nothing has room in memory.
@@ -43,7 +44,7 @@ fn a_reference_that_is_given_need_not_be_kept() {
     let reference = grader.try_reference(&task, true).unwrap();
     for _ in 0..3 {
         let grading = grader
-            .grade_briefly(&task, "right too", Extent::All, Some(&reference))
+            .grade_first_pass(&task, "right too", TestMode::All, Some(&reference))
             .unwrap();
         assert_eq!(grading.verdict, Verdict::Correct);
     }

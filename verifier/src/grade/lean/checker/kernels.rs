@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kernel::{AXIOMS, Axioms, Budget, Error};
-use sandboxes::lean::{Allowance, Companion, How, Jail, Place};
+use sandboxes::lean::{Allowance, Companion, CompanionCommand, How, Jail};
 
 use super::child::NO_ROOM;
 use super::wire::{self, Ask, HELLO, MAX_FILE, Said};
@@ -22,7 +22,7 @@ const NO_MEMORY: &str = "memory allocation of ";
 
 /// Starts, asks and replaces the kernel's processes.
 pub struct Kernels {
-    place: Place,
+    launch: CompanionCommand,
     memory_mib: u64,
     /// For starting one and for opening a library.
     start_seconds: u64,
@@ -61,7 +61,7 @@ impl Kernels {
         let folder = |folder: &PathBuf| folder.to_string_lossy().into_owned();
         words.extend(folders.iter().map(folder));
         Self {
-            place: Place {
+            launch: CompanionCommand {
                 words,
                 jail,
                 shown: folders,
@@ -160,7 +160,7 @@ impl Kernels {
 
     fn start(&self) -> Result<Kernel, Ended> {
         let companion =
-            Companion::start(&self.place).map_err(|error| Ended::Crashed(error.to_string()))?;
+            Companion::start(&self.launch).map_err(|error| Ended::Crashed(error.to_string()))?;
         let mut kernel = Kernel {
             companion,
             number: 0,
@@ -175,7 +175,7 @@ impl Kernels {
     }
 
     fn absent(&self, ended: Ended) -> Objection {
-        let program = self.place.words.first().map_or("", String::as_str);
+        let program = self.launch.words.first().map_or("", String::as_str);
         let why = match ended {
             Ended::Late(seconds) => format!(
                 "took longer than {seconds} seconds to start, or to open what the header imports; raise lean.start_seconds"

@@ -1,41 +1,41 @@
-//! All that a guest can see of the outside.
+//! What the host keeps beside a guest's memory: all that the guest can see of the outside.
 
 use std::sync::Arc;
 
 use wasmtime::{Memory, ResourceLimiter};
 
-use super::door::Door;
 use super::fuel::Tank;
+use super::host_call::HostCall;
 use super::stop::Stop;
 use super::wasi::{Clock, Files, Output, Random};
 use crate::Limits;
 
 /// The data of a guest's store.
-pub(super) struct World {
+pub(super) struct StoreData {
     pub(super) files: Files,
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) stdout: Output,
     pub(super) stderr: Output,
-    pub(super) door: Door,
-    pub(super) room: Room,
+    pub(super) host_call: HostCall,
+    pub(super) memory_limiter: MemoryLimiter,
     /// What the guest may still do, known once it is instantiated; nothing is counted while the interpreter is warmed.
     pub(super) tank: Option<Tank>,
     /// The guest's linear memory, known once it is instantiated.
     pub(super) memory: Option<Memory>,
 }
 
-impl World {
-    /// A world of which only the library's zip, the limits and the door are to choose.
-    pub(super) fn new(library: Arc<[u8]>, limits: &Limits, door: Door) -> World {
-        World {
+impl StoreData {
+    /// The data of a new store. Guests differ only in the library's zip, the limits and what answers them.
+    pub(super) fn new(library: Arc<[u8]>, limits: &Limits, host_call: HostCall) -> StoreData {
+        StoreData {
             files: Files::new(library),
             clock: Clock::new(),
             random: Random::new(),
             stdout: Output::new(limits.output),
             stderr: Output::new(limits.output),
-            door,
-            room: Room {
+            host_call,
+            memory_limiter: MemoryLimiter {
                 limit: limits.memory,
                 peak: 0,
             },
@@ -47,19 +47,19 @@ impl World {
 
 /// The memory limit. A guest that asks for more is stopped there and then: a `MemoryError` that Python could catch would
 /// make the outcome depend on how near to the limit each allocation lands.
-pub(super) struct Room {
+pub(super) struct MemoryLimiter {
     limit: u64,
     peak: u64,
 }
 
-impl Room {
+impl MemoryLimiter {
     /// Highest size of the linear memory so far, in bytes.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }
 }
 
-impl ResourceLimiter for Room {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(
         &mut self,
         _current: usize,

@@ -13,7 +13,7 @@ fn needing(fuel: u64) -> Scripted {
 }
 
 #[test]
-fn what_is_not_over_soon_has_no_verdict_yet() {
+fn a_program_that_is_not_over_soon_has_no_verdict_in_the_first_pass() {
     let heavy = "def f(n): heavy";
     for (fuel, briefly) in [
         (1_000_000_000, Ok(Verdict::Correct)),
@@ -21,11 +21,11 @@ fn what_is_not_over_soon_has_no_verdict_yet() {
     ] {
         let (grader, _) = grader(needing(fuel));
         let verdict = grader
-            .grade_briefly(&task(None), heavy, Extent::All, None)
+            .grade_first_pass(&task(None), heavy, TestMode::All, None)
             .map(|grading| grading.verdict);
         assert_eq!(verdict, briefly);
         assert_eq!(
-            grader.grade(&task(None), heavy, Extent::All).verdict,
+            grader.grade(&task(None), heavy, TestMode::All).verdict,
             Verdict::Correct
         );
     }
@@ -33,17 +33,17 @@ fn what_is_not_over_soon_has_no_verdict_yet() {
     let (grader, _) = grader(needing(u64::MAX));
     assert!(
         grader
-            .grade_briefly(&task(None), heavy, Extent::All, None)
+            .grade_first_pass(&task(None), heavy, TestMode::All, None)
             .is_err()
     );
     assert_eq!(
-        grader.grade(&task(None), heavy, Extent::All).verdict,
+        grader.grade(&task(None), heavy, TestMode::All).verdict,
         Verdict::Timeout
     );
 }
 
 #[test]
-fn a_task_whose_own_solution_takes_long_gets_no_first_try() {
+fn a_task_whose_own_solution_takes_long_gets_no_first_pass() {
     let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
         Ok(Run {
             fuel: 3_000_000_000,
@@ -51,12 +51,12 @@ fn a_task_whose_own_solution_takes_long_gets_no_first_try() {
         })
     }));
     let task = task(Some("solution"));
-    let right = grader.grade(&task, "program", Extent::UntilFailure);
+    let right = grader.grade(&task, "program", TestMode::UntilFailure);
     assert_eq!(right.verdict, Verdict::Correct);
     let runs = sandbox.runs.load(Ordering::SeqCst);
     assert_eq!(
         grader
-            .grade_briefly(&task, "another", Extent::UntilFailure, None)
+            .grade_first_pass(&task, "another", TestMode::UntilFailure, None)
             .unwrap_err(),
         Unfinished::Long
     );

@@ -5,56 +5,56 @@ use wasmtime::{Caller, Linker};
 use super::fuel::charge;
 use super::judging::Judging;
 use super::stop::Stop;
-use super::world::World;
+use super::store_data::StoreData;
 use crate::protocol::Candidate;
 
 /// Fuel of a request, besides what it carries. It takes the host some microseconds, and a guest a few hundred units: without a price, a program that makes nothing but
 /// requests would run for many times as long as any other, into the backstop.
 const REQUEST: u64 = 4_000;
 
-/// Who answers a guest.
-pub(super) enum Door {
+/// What answers a guest's requests.
+pub(super) enum HostCall {
     /// Nobody: while the interpreter is warmed, and while an answer is being made.
-    Closed,
+    Unanswered,
     /// The guest runs a candidate's program.
     Candidate(Box<Candidate>),
     /// The guest runs tests.
     Judge(Box<Judging>),
 }
 
-impl Door {
+impl HostCall {
     async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
         match self {
-            Door::Closed => Err(Stop::Protocol("a request where nobody answers")),
-            Door::Candidate(candidate) => Ok(candidate.answer(request)?),
-            Door::Judge(judging) => judging.answer(request).await,
+            HostCall::Unanswered => Err(Stop::Protocol("a request where nobody answers")),
+            HostCall::Candidate(candidate) => Ok(candidate.answer(request)?),
+            HostCall::Judge(judging) => judging.answer(request).await,
         }
     }
 
     /// The fuel for what was made of the last request, besides the answer.
     fn take_price(&mut self) -> u64 {
         match self {
-            Door::Candidate(candidate) => candidate.take_price(),
-            Door::Closed | Door::Judge(_) => 0,
+            HostCall::Candidate(candidate) => candidate.take_price(),
+            HostCall::Unanswered | HostCall::Judge(_) => 0,
         }
     }
 
     /// Bytes that a request may have.
     fn longest(&self) -> usize {
         match self {
-            Door::Closed => 0,
-            Door::Candidate(candidate) => candidate.longest(),
-            Door::Judge(judging) => judging.judge.longest(),
+            HostCall::Unanswered => 0,
+            HostCall::Candidate(candidate) => candidate.longest(),
+            HostCall::Judge(judging) => judging.judge.longest(),
         }
     }
 }
 
 /// Defines `host.call(request, length, &answer, &answer_length) -> 0`. The answer's memory comes from the guest's own `host_alloc`.
-pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
+pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         "host",
         "call",
-        |mut caller: Caller<'_, World>,
+        |mut caller: Caller<'_, StoreData>,
          (at, length, answer_at, answer_length_at): (u32, u32, u32, u32)| {
             Box::new(async move {
                 let memory = caller
@@ -62,7 +62,7 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
                     .memory
                     .ok_or(Stop::Protocol("a request before the memory was known"))?;
                 charge(&mut caller, REQUEST + u64::from(length))?;
-                if length as usize > caller.data().door.longest() {
+                if length as usize > caller.data().host_call.longest() {
                     return Err(
                         Stop::Protocol("a request that is longer than any value may be").into(),
                     );
@@ -73,10 +73,11 @@ pub(super) fn define(linker: &mut Linker<World>) -> wasmtime::Result<()> {
                     .get(start..start + length as usize)
                     .ok_or(Stop::Protocol("a request outside the memory"))?
                     .to_vec();
-                let mut door = std::mem::replace(&mut caller.data_mut().door, Door::Closed);
-                let answer = door.answer(&request).await;
-                let price = door.take_price();
-                caller.data_mut().door = door;
+                let mut host_call =
+                    std::mem::replace(&mut caller.data_mut().host_call, HostCall::Unanswered);
+                let answer = host_call.answer(&request).await;
+                let price = host_call.take_price();
+                caller.data_mut().host_call = host_call;
                 charge(&mut caller, price)?;
                 let answer = answer?;
                 let size = u32::try_from(answer.len())?;

@@ -1,7 +1,8 @@
 //! How what a process wrote in its jail comes out of it: a shell behind the process writes it to the same standard output. Like all else that comes from there, it may be what
 //! the process would have it be.
 
-use super::compile::EXTENSIONS;
+/// The files of a compiled module: its own, and those of what is private in one of Lean's module system.
+pub(super) const EXTENSIONS: [&str; 3] = ["olean", "olean.server", "olean.private"];
 
 /// Stands before the files. No message holds it: in JSON, such a character is escaped.
 const MARK: &[u8] = b"\n\0files\n";
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_and_what_was_written_are_told_apart() {
+    fn messages_and_compiled_files_are_separated() {
         let said = |out: &[u8]| {
             let (said, files) = handed_out(out.to_vec());
             (String::from_utf8(said).unwrap(), files)

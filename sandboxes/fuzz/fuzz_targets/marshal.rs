@@ -1,0 +1,33 @@
+//! Any bytes, read as a value in the interpreter's binary form: none makes the reader panic, text is JSON, and none makes it write more than it may.
+//!
+//! ```sh
+//! cargo install cargo-fuzz
+//! cd sandboxes && cargo fuzz run marshal -- -max_len=4096 -timeout=5
+//! ```
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sandboxes::protocol::marshal::{elements, value};
+
+/// Bytes of text that may be made of so many bytes: those of a value, and what one refusal may add.
+fn limit(bytes: usize) -> u64 {
+    ((64 + 16) * bytes + 4096) as u64
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut made = 0;
+    let read = value(bytes, &mut made);
+    assert!(made <= limit(bytes.len()), "{made} bytes of text");
+    if let Ok(text) = read {
+        let json: Result<serde_json::Value, _> = serde_json::from_slice(&text);
+        assert!(json.is_ok(), "{}", String::from_utf8_lossy(&text));
+    }
+    let mut made = 0;
+    let read = elements(bytes, &mut made);
+    assert!(made <= limit(bytes.len()), "{made} bytes of text");
+    if let Ok(text) = read {
+        let list = [&b"["[..], &text, b"]"].concat();
+        let json: Result<serde_json::Value, _> = serde_json::from_slice(&list);
+        assert!(json.is_ok(), "{}", String::from_utf8_lossy(&list));
+    }
+});

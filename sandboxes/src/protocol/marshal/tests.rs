@@ -1,0 +1,377 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::*;
+
+/// As [`super::value`], for those who do not ask what it took.
+fn value(marshalled: &[u8]) -> Result<Vec<u8>, Refused> {
+    super::value(marshalled, &mut 0)
+}
+
+fn elements(marshalled: &[u8]) -> Result<Vec<u8>, Refused> {
+    super::elements(marshalled, &mut 0)
+}
+
+fn json(marshalled: &[u8]) -> Result<String, Refused> {
+    value(marshalled).map(|text| String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn values_have_the_text_of_the_guests_encoder() {
+    for (marshalled, text) in [
+        (&b"N"[..], "null"),
+        (b"T", "true"),
+        (b"\xe9\xff\xff\xff\xff", "-1"),
+        (
+            b"l\x05\0\0\0\xff\x7f\xff\x7f\xff\x7f\xff\x7f\x07\0",
+            "9223372036854775807",
+        ),
+        (
+            b"l\xfb\xff\xff\xff\0\0\0\0\0\0\0\0\x08\0",
+            "-9223372036854775808",
+        ),
+        (b"\xe7\0\0\0\0\0\0\x04@", "2.5"),
+        (
+            b"y\0\0\0\0\0\0\xf0?\0\0\0\0\0\0\xf0\x7f",
+            r#"{"$complex":[1.0,{"$float":"inf"}]}"#,
+        ),
+        (b"\xda\x01a", r#""a""#),
+        (b"u\x05\0\0\0\xc3\xa9\"\n\x01", r#""é\"\n\u0001""#),
+        (b"\xa9\0", r#"{"$tuple":[]}"#),
+        (
+            b"[\x02\0\0\0\xe9\x01\0\0\0)\x01r\0\0\0\0",
+            r#"[1,{"$tuple":[1]}]"#,
+        ),
+        (
+            b"{\xda\x01a\xfa\x01b\xda\x01br\0\0\0\x000",
+            r#"{"a":"b","b":"a"}"#,
+        ),
+    ] {
+        assert_eq!(json(marshalled).as_deref(), Ok(text), "{marshalled:?}");
+    }
+}
+
+#[test]
+fn floats_are_written_as_python_writes_them() {
+    for (float, text) in [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (1e-4, "0.0001"),
+        (9.999e-5, "9.999e-05"),
+        (9_999_999_999_999_998.0, "9999999999999998.0"),
+        (-1e16, "-1e+16"),
+        (1.5e300, "1.5e+300"),
+        (5e-324, "5e-324"),
+    ] {
+        let bytes = [b"g", &f64::to_le_bytes(float)[..]].concat();
+        assert_eq!(json(&bytes).as_deref(), Ok(text));
+    }
+}
+
+#[test]
+fn bytes_that_are_no_value_or_a_value_without_a_form_here_are_refused() {
+    for wrong in [
+        &b""[..],
+        b"\x80",
+        b"?",
+        b"0",
+        b"NN",
+        b"i\x01",
+        b"[\xff\xff\xff\x7fN",
+        b"[\xff\xff\xff\xff",
+        b"z\x02a",
+        // A reference to nothing, a list in itself, and a reference that references may name.
+        b"r\0\0\0\0",
+        b"\xdb\x01\0\0\0r\0\0\0\0",
+        b"\xa9\x02N\xf2\0\0\0\0",
+        // Bytes, a set, half a character, and an integer of 65 bits.
+        b"s\x01\0\0\0a",
+        b"<\0\0\0\0",
+        b"u\x03\0\0\0\xed\xa0\x80",
+        b"l\x05\0\0\0\0\0\0\0\0\0\0\0\x10\0",
+        // Keys that are no plain text.
+        b"{i\x01\0\0\0N0",
+        b"{z\x04$intN0",
+        b"{u\x02\0\0\0\xc3\xa9N0",
+    ] {
+        assert_eq!(value(wrong), Err(Refused), "{wrong:?}");
+    }
+}
+
+#[test]
+fn nesting_is_bounded_even_through_references() {
+    let nested = |levels: usize| [b"[\x01\0\0\0".repeat(levels), b"N".to_vec()].concat();
+    assert!(value(&nested(MAX_DEPTH)).is_ok());
+    assert_eq!(value(&nested(MAX_DEPTH + 1)), Err(Refused));
+    // A pair of a list of almost as many levels and, once more, that list.
+    let pair = [&b")\x02\xdb\x01\0\0\0"[..], &nested(MAX_DEPTH - 2)].concat();
+    assert!(value(&[&pair[..], b"r\0\0\0\0"].concat()).is_ok());
+    assert_eq!(
+        value(&[&pair[..], b"[\x01\0\0\0r\0\0\0\0"].concat()),
+        Err(Refused)
+    );
+}
+
+#[test]
+fn few_bytes_never_become_a_long_text() {
+    // Each pair holds the next one, and then that again.
+    let levels = 30;
+    let mut bytes = [b"\xa9\x02".repeat(levels), b"\xa9\0".to_vec()].concat();
+    for index in (1..=u32::try_from(levels).unwrap()).rev() {
+        bytes.push(b'r');
+        bytes.extend(index.to_le_bytes());
+    }
+    assert_eq!(value(&bytes), Err(Refused));
+}
+
+#[test]
+fn the_text_made_of_a_refused_value_is_counted_and_bounded() {
+    // A long text, and then as often the same as there are references.
+    let shared = |length: usize, references: usize, last: u8| {
+        let count = u32::try_from(length).unwrap().to_le_bytes();
+        let items = u32::try_from(references + 2).unwrap().to_le_bytes();
+        let text = [&b"\xf5"[..], &count, &b"x".repeat(length)[..]].concat();
+        let again = b"r\0\0\0\0".repeat(references);
+        [&b"["[..], &items, &text[..], &again[..], &[last]].concat()
+    };
+    let mut made = 0;
+    let right = super::value(&shared(1 << 10, 60, b'N'), &mut made).unwrap();
+    assert_eq!(made, right.len() as u64);
+    let (mut wrong, all_but_null) = (0, made - 5);
+    assert_eq!(
+        super::value(&shared(1 << 10, 60, b'?'), &mut wrong),
+        Err(Refused)
+    );
+    assert_eq!(wrong, all_but_null);
+    let mut long = 0;
+    assert_eq!(
+        super::value(&shared(4 << 20, 60, b'N'), &mut long),
+        Err(Refused)
+    );
+    assert!((60 << 20..=MAX_TEXT as u64).contains(&long), "{long}");
+    let items = 1_100_000_u32.to_le_bytes();
+    let flagged = [&b"["[..], &items, &[b'N' | FLAG].repeat(1_100_000)[..]].concat();
+    assert_eq!(value(&flagged), Err(Refused));
+}
+
+#[test]
+fn the_elements_of_a_list_are_read_by_themselves() {
+    assert_eq!(elements(b"[\x02\0\0\0NT").unwrap(), b"null,true");
+    assert_eq!(
+        elements(b"\xdb\x02\0\0\0\xe9\x01\0\0\0r\x01\0\0\0").unwrap(),
+        b"1,1"
+    );
+    assert_eq!(elements(b"[\0\0\0\0").unwrap(), b"");
+    assert_eq!(elements(b")\0"), Err(Refused));
+}
+
+/// A Python value that has a form here.
+#[derive(Debug, Clone, PartialEq)]
+enum Python {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// This many halves: a number that every JSON parser reads exactly.
+    Halves(i32),
+    Text(String),
+    Tuple(Vec<Python>),
+    List(Vec<Python>),
+    Dict(BTreeMap<String, Python>),
+}
+
+impl Python {
+    /// What the tagged encoding says of it.
+    fn json(&self) -> Json {
+        let all = |items: &[Python]| items.iter().map(Python::json).collect::<Json>();
+        match self {
+            Python::None => Json::Null,
+            Python::Bool(truth) => json!(truth),
+            Python::Int(integer) => json!(integer),
+            Python::Halves(halves) => json!(f64::from(*halves) / 2.0),
+            Python::Text(text) => json!(text),
+            Python::Tuple(items) => json!({ "$tuple": all(items) }),
+            Python::List(items) => all(items),
+            Python::Dict(entries) => entries
+                .iter()
+                .map(|(key, item)| (key.clone(), item.json()))
+                .collect(),
+        }
+    }
+}
+
+/// Writes values as Python's `marshal` does.
+#[derive(Default)]
+struct Writer {
+    bytes: Vec<u8>,
+    /// Whether each object may be named by references, and is where it comes again.
+    sharing: bool,
+    /// The objects that references may name; `None` while one is still being written.
+    shared: Vec<Option<Python>>,
+}
+
+impl Writer {
+    fn write(&mut self, value: &Python) {
+        let known = |shared: &Option<Python>| shared.as_ref() == Some(value);
+        if let Some(index) = self.shared.iter().position(known) {
+            self.bytes.push(b'r');
+            self.length(index);
+            return;
+        }
+        let number = self.shared.len();
+        let kind = match value {
+            Python::None => b'N',
+            Python::Bool(true) => b'T',
+            Python::Bool(false) => b'F',
+            Python::Int(integer) if i32::try_from(*integer).is_ok() => b'i',
+            Python::Int(_) => b'l',
+            Python::Halves(_) => b'g',
+            Python::Text(_) => b'u',
+            Python::Tuple(_) => b'(',
+            Python::List(_) => b'[',
+            Python::Dict(_) => b'{',
+        };
+        self.bytes.push(kind | if self.sharing { FLAG } else { 0 });
+        if self.sharing {
+            self.shared.push(None);
+        }
+        match value {
+            Python::None | Python::Bool(_) => {}
+            Python::Int(integer) => match i32::try_from(*integer) {
+                Ok(small) => self.bytes.extend(small.to_le_bytes()),
+                Err(_) => self.long(*integer),
+            },
+            Python::Halves(halves) => self.bytes.extend((f64::from(*halves) / 2.0).to_le_bytes()),
+            Python::Text(text) => {
+                self.length(text.len());
+                self.bytes.extend(text.as_bytes());
+            }
+            Python::Tuple(items) | Python::List(items) => {
+                self.length(items.len());
+                items.iter().for_each(|item| self.write(item));
+            }
+            Python::Dict(entries) => {
+                for (key, item) in entries {
+                    self.write(&Python::Text(key.clone()));
+                    self.write(item);
+                }
+                self.bytes.push(b'0');
+            }
+        }
+        if self.sharing {
+            self.shared[number] = Some(value.clone());
+        }
+    }
+
+    /// An integer in digits of 15 bits.
+    fn long(&mut self, integer: i64) {
+        let mut left = integer.unsigned_abs();
+        let mut digits = Vec::new();
+        while left > 0 {
+            digits.extend(((left & 0x7fff) as u16).to_le_bytes());
+            left >>= 15;
+        }
+        let count = (digits.len() / 2) as i32;
+        let count = if integer < 0 { -count } else { count };
+        self.bytes.extend(count.to_le_bytes());
+        self.bytes.extend(digits);
+    }
+
+    fn length(&mut self, length: usize) {
+        self.bytes
+            .extend(u32::try_from(length).unwrap().to_le_bytes());
+    }
+}
+
+fn values() -> impl Strategy<Value = Python> {
+    let scalar = prop_oneof![
+        Just(Python::None),
+        any::<bool>().prop_map(Python::Bool),
+        any::<i64>().prop_map(Python::Int),
+        (-9_i64..9).prop_map(Python::Int),
+        any::<i32>().prop_map(Python::Halves),
+        "(?s).{0,6}".prop_map(Python::Text),
+    ];
+    scalar.prop_recursive(5, 40, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Python::Tuple),
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Python::List),
+            prop::collection::btree_map("[a-z ]{0,3}", inner, 0..4).prop_map(Python::Dict),
+        ]
+    })
+}
+
+/// Bytes that come near to a value: letters of types, with and without the flag, small counts, and references.
+fn almost_values() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop::sample::select(&b"NTFilgyzZaAut)([{r0s<?"[..]);
+    let typed = (kind, any::<bool>())
+        .prop_map(|(kind, flagged)| vec![if flagged { kind | FLAG } else { kind }]);
+    let piece = prop_oneof![
+        4 => typed,
+        3 => (0_u32..6).prop_map(|count| count.to_le_bytes().to_vec()),
+        2 => (0_u32..6).prop_map(|number| [&b"r"[..], &number.to_le_bytes()].concat()),
+        1 => prop::collection::vec(any::<u8>(), 0..9),
+    ];
+    prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+/// Checks what holds for any bytes: text is JSON, and neither it nor what was made on the way to a refusal is long.
+fn check_bounds(bytes: &[u8]) {
+    let limit = bytes.len() * MAX_EXPANSION + MIN_TEXT_LIMIT;
+    for (read, brackets) in [
+        (super::value as fn(&[u8], &mut u64) -> _, ["", ""]),
+        (super::elements, ["[", "]"]),
+    ] {
+        let mut made = 0;
+        if let Ok(text) = read(bytes, &mut made) {
+            assert_eq!(made, text.len() as u64);
+            assert!(text.len() <= limit);
+            let text = String::from_utf8(text).unwrap();
+            let json = format!("{}{text}{}", brackets[0], brackets[1]);
+            serde_json::from_str::<serde::de::IgnoredAny>(&json).unwrap();
+        }
+        assert!(made <= (limit + 16 * bytes.len()) as u64, "{made}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_value_has_the_text_of_its_tagged_encoding(value in values(), sharing: bool) {
+        let mut writer = Writer { sharing, ..Writer::default() };
+        writer.write(&value);
+        let text = json(&writer.bytes).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Json>(&text).unwrap(), value.json());
+    }
+
+    #[test]
+    fn the_text_of_a_float_names_that_float(float: f64) {
+        let bytes = [b"g", &f64::to_le_bytes(float)[..]].concat();
+        let text = json(&bytes).unwrap();
+        if float.is_finite() {
+            prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), float.to_bits());
+        } else {
+            let tag = "{\"$float\":";
+            prop_assert!(text.starts_with(tag));
+        }
+    }
+
+    #[test]
+    fn any_bytes_become_bounded_json_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        check_bounds(&bytes);
+    }
+
+    #[test]
+    fn bytes_that_come_near_to_a_value_become_bounded_json_or_are_refused(bytes in almost_values()) {
+        check_bounds(&bytes);
+    }
+
+    #[test]
+    fn a_value_that_is_cut_short_is_refused(value in values(), sharing: bool, cut in any::<prop::sample::Index>()) {
+        let mut writer = Writer { sharing, ..Writer::default() };
+        writer.write(&value);
+        let bytes = &writer.bytes[..cut.index(writer.bytes.len())];
+        prop_assert_eq!(json(bytes), Err(Refused));
+    }
+}
