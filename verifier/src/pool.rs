@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Most threads that a pool may have.
-pub const MOST_WORKERS: usize = 1_024;
+pub const MAX_WORKERS: usize = 1_024;
 
 /// A request's place in the turn of requests. No two have the same, in whichever pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,12 +82,12 @@ impl Pool {
     /// Starts `workers` threads over a queue of at most `capacity` jobs.
     ///
     /// # Errors
-    /// Where the system gives no thread, or more than [`MOST_WORKERS`] are asked for.
+    /// Where the system gives no thread, or more than [`MAX_WORKERS`] are asked for.
     pub fn new(name: &str, workers: usize, capacity: usize) -> std::io::Result<Pool> {
         let workers = workers.max(1);
-        if workers > MOST_WORKERS {
+        if workers > MAX_WORKERS {
             return Err(std::io::Error::other(format!(
-                "{workers} are more than the {MOST_WORKERS} that there may be"
+                "{workers} are more than the {MAX_WORKERS} that there may be"
             )));
         }
         let shared = Arc::new(Shared {

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{ConfigError, keys};
+use datasets::nearest::nearest;
+
+use super::error::ConfigError;
 
 /// Names and texts, from the files of the recipes' folder.
 macro_rules! built_in {
@@ -90,7 +92,7 @@ pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
         .map(|text| (recipe.to_owned(), text))
         .map_err(|error| {
             let names = BUILT_IN.iter().map(|(name, _)| *name);
-            let meant = keys::nearest(recipe, names.clone())
+            let meant = nearest(recipe, names)
                 .map(|name| format!(" (did you mean {name}?)"))
                 .unwrap_or_default();
             ConfigError::Unreadable {

@@ -78,7 +78,29 @@ pub(crate) struct ConfigArgs {
 impl ConfigArgs {
     /// The file, then `--set`, then the flags.
     pub(crate) fn resolve(&self) -> anyhow::Result<Config> {
-        let mut config = Config::load(self.config.as_deref(), &self.set)?;
+        self.resolve_with(None)
+    }
+
+    /// The same, with one more flag, as `--set` takes it.
+    pub(crate) fn resolve_with(&self, flag: Option<String>) -> anyhow::Result<Config> {
+        let set = |key: &str, name: &str| format!("{key}={name}");
+        let flags = [
+            self.workers.map(|workers| format!("workers={workers}")),
+            self.math_extraction
+                .map(|choice| set("math.extraction", choice.name())),
+            self.math_policy
+                .map(|choice| set("math.policy", choice.name())),
+            self.code_extraction
+                .map(|choice| set("code.extraction", choice.name())),
+            flag,
+        ];
+        let sets: Vec<String> = self
+            .set
+            .iter()
+            .cloned()
+            .chain(flags.into_iter().flatten())
+            .collect();
+        let mut config = Config::load(self.config.as_deref(), &sets)?;
         if let Some(dir) = &self.data_dir {
             if !dir.is_dir() {
                 return Err(Usage(format!(
@@ -88,18 +110,6 @@ impl ConfigArgs {
                 .into());
             }
             config.data_dir = Some(dir.clone());
-        }
-        if let Some(workers) = self.workers {
-            config.workers = workers;
-        }
-        if let Some(extraction) = self.math_extraction {
-            config.math.extraction = extraction;
-        }
-        if let Some(policy) = self.math_policy {
-            config.math.policy = policy;
-        }
-        if let Some(extraction) = self.code_extraction {
-            config.code.extraction = extraction;
         }
         if let Some(dir) = &self.sandbox_dir {
             config.code.dir = Some(dir.clone());

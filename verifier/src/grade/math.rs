@@ -44,7 +44,7 @@ mod value;
 mod words;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use datasets::settings::{choice, settings};
 use serde_json::json;
 use verifier_api::Verdict;
 
@@ -56,14 +56,20 @@ pub use extract::{Extracted, Source, extract};
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "math-9";
 
-/// Where answers are looked for, and what makes two the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Settings {
-    /// Where in a completion an answer may stand.
-    pub extraction: Extraction,
-    /// What makes two answers the same.
-    pub policy: Policy,
+settings! {
+    /// Where answers are looked for, and what makes two the same.
+    #[derive(Copy, Eq)]
+    pub struct Settings {
+        /// Where in a completion the answer may stand. Also --math-extraction.
+        ///   boxed  only in the last \boxed{} or \fbox{}
+        ///   any    there, else after the last "answer is", else the last formula or number
+        pub extraction: Extraction,
+        /// What makes two answers the same; verifier/docs/math-policy.md has the reasons. Also --math-policy.
+        ///   strict    the same text, after the normalisation that MATH was published with
+        ///   standard  the same value, worked out as far as the right answer is
+        ///   lenient   the same value
+        pub policy: Policy,
+    }
 }
 
 impl Settings {
@@ -74,50 +80,29 @@ impl Settings {
     }
 }
 
-/// Where in a completion an answer may stand. The command line's help says of each variant what is said of it here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Extraction {
-    /// Only in the last balanced \boxed{} or \fbox{}
-    #[default]
-    Boxed,
-    /// There, else after the last "answer is", else the last formula or number
-    Any,
-}
-
-impl Extraction {
-    /// As configuration files write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Extraction::Boxed => "boxed",
-            Extraction::Any => "any",
-        }
+choice! {
+    /// Where in a completion an answer may stand. The command line's help says of each variant what is said of it here.
+    #[derive(ValueEnum)]
+    pub enum Extraction {
+        /// Only in the last balanced \boxed{} or \fbox{}
+        #[default]
+        Boxed = "boxed",
+        /// There, else after the last "answer is", else the last formula or number
+        Any = "any",
     }
 }
 
-/// What makes two answers the same; `verifier/docs/math-policy.md` has the reasons. The command line's help says of each variant what is said of it here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    /// The same text after the normalisation that MATH was published with
-    Strict,
-    /// The same value, worked out as far as the right answer is
-    #[default]
-    Standard,
-    /// The same value
-    Lenient,
-}
-
-impl Policy {
-    /// As configuration files write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Strict => "strict",
-            Policy::Standard => "standard",
-            Policy::Lenient => "lenient",
-        }
+choice! {
+    /// What makes two answers the same; `verifier/docs/math-policy.md` has the reasons. The command line's help says of each variant what is said of it here.
+    #[derive(ValueEnum)]
+    pub enum Policy {
+        /// The same text after the normalisation that MATH was published with
+        Strict = "strict",
+        /// The same value, worked out as far as the right answer is
+        #[default]
+        Standard = "standard",
+        /// The same value
+        Lenient = "lenient",
     }
 }
 
