@@ -137,7 +137,7 @@ fi
 # cargo-fuzz builds them with instrumentation, each as a workspace of its own; here they have to compile, with the versions of all else. The path keeps libFuzzer itself from
 # being compiled.
 step "fuzz targets"
-for folder in trainer/engine verifier sandboxes; do
+for folder in trainer/engine verifier verifier/math-answer sandboxes; do
   cp Cargo.lock "$folder/fuzz/Cargo.lock"
   CUSTOM_LIBFUZZER_PATH=$target/libfuzzer.a cargo check --release --quiet --target-dir "$target" --manifest-path "$folder/fuzz/Cargo.toml"
 done

@@ -18,7 +18,7 @@ use crate::data::PromptRenderer;
 pub const NAME: &str = "rapid.toml";
 const VERSION: i64 = 1;
 /// A larger file is none of ours: a template with a dozen solved problems has some KB.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// Keys of `[data]` that say how tasks are asked.
 const DATA: [&str; 3] = ["dataset", "chat", "chat_date"];
 /// Keys of `[eval]` that say how completions are drawn.
@@ -227,9 +227,9 @@ fn read(path: &Path) -> Result<String, CheckpointSettingsError> {
         }
         let mut text = String::new();
         let read = File::open(path)?
-            .take(MOST_BYTES + 1)
+            .take(MAX_BYTES + 1)
             .read_to_string(&mut text)?;
-        if read as u64 > MOST_BYTES {
+        if read as u64 > MAX_BYTES {
             return Err(io::Error::other("it is larger than 1 MiB"));
         }
         Ok(text)

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datasets::digest::of_tasks;
+use datasets::nearest::nearest;
 use datasets::{Dataset, Task, TaskSpec};
 use verifier_api::DatasetInfo;
 
@@ -186,15 +187,6 @@ impl Registry {
 #[must_use]
 pub fn grader(spec: &TaskSpec) -> &'static str {
     spec.kind()
-}
-
-/// The known name that `name` was probably meant to be.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]

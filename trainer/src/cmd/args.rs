@@ -7,7 +7,7 @@ use clap::Args;
 use datasets::Dataset;
 use engine::sample::MIN_TEMPERATURE;
 use engine::{Engine, EngineOptions, Sampling};
-use trainer::config::{self, MOST_COMPLETIONS, MOST_THREADS, NamedModel};
+use trainer::config::{self, MAX_COMPLETIONS, MAX_THREADS, NamedModel};
 use trainer::run::{TrainError, locate_model};
 
 use super::Usage;
@@ -19,7 +19,7 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
     pub(crate) device: String,
     /// Threads of the CPU backend [default: one a processor]
-    #[arg(long, value_name = "N", value_parser = up_to(MOST_THREADS))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     pub(crate) threads: Option<usize>,
     /// Numbers that matrix products multiply: f32 or bf16
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = ["f32", "bf16"])]
@@ -198,11 +198,11 @@ pub(crate) fn apart(option: &str, input: &Path, out: &Path) -> anyhow::Result<()
 
 /// Refuses more completions than one command can draw.
 pub(crate) fn few_enough(prompts: usize, samples: usize) -> Result<(), Usage> {
-    if prompts.saturating_mul(samples) <= MOST_COMPLETIONS {
+    if prompts.saturating_mul(samples) <= MAX_COMPLETIONS {
         return Ok(());
     }
     Err(Usage(format!(
-        "{samples} completions of each of {prompts} prompts are more than {MOST_COMPLETIONS} in all; give less with -n or --limit"
+        "{samples} completions of each of {prompts} prompts are more than {MAX_COMPLETIONS} in all; give less with -n or --limit"
     )))
 }
 
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_number_beyond_its_end_is_refused_with_both_ends() {
-        let threads = up_to(MOST_THREADS);
+        let threads = up_to(MAX_THREADS);
         assert_eq!((threads("1"), threads("1024")), (Ok(1), Ok(1024)));
         for text in ["0", "1025", "100000", "99999999999999999999", "-1", "two"] {
             let said = threads(text).unwrap_err();

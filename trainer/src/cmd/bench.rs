@@ -12,13 +12,13 @@ use clap::Subcommand;
 use engine::config::{ModelConfig, known, known_names};
 use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
 use serde::Serialize;
-use trainer::config::{MOST_MIB, MOST_RANK, MOST_TOKENS};
+use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 
 use super::Usage;
 use super::args::{DeviceArgs, model_path, positive, up_to};
 
 /// Most tokens of prompts and completions together.
-const MOST_IN_ALL: usize = 100_000_000;
+const MAX_IN_ALL: usize = 100_000_000;
 
 /// Measure how fast this machine samples or trains
 ///
@@ -68,19 +68,19 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive)]
     samples: usize,
     /// Length of a prompt
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = up_to(MOST_TOKENS))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = up_to(MAX_TOKENS))]
     prompt_tokens: usize,
     /// Length of a completion
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to(MOST_TOKENS))]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to(MAX_TOKENS))]
     tokens: usize,
     /// Length of the shortest completion, the others' being spread evenly up to --tokens [default: --tokens]
-    #[arg(long, value_name = "N", value_parser = up_to(MOST_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     min_tokens: Option<usize>,
     /// Train adapters of this rank instead of all weights
-    #[arg(long, value_name = "N", value_parser = up_to(MOST_RANK))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_RANK))]
     lora: Option<usize>,
     /// Memory for activations that training keeps instead of computing them again [default: a third of what is left]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MOST_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_MIB))]
     activations_mib: Option<u64>,
     /// Print the figures as JSON
     #[arg(long)]
@@ -139,11 +139,11 @@ impl Options {
         }
         let group = self.samples.saturating_mul(self.tokens);
         let group = group.saturating_add(self.prompt_tokens);
-        if self.prompts.saturating_mul(group) <= MOST_IN_ALL {
+        if self.prompts.saturating_mul(group) <= MAX_IN_ALL {
             return Ok(());
         }
         Err(Usage(format!(
-            "{} prompts of {} tokens with {} completions of {} tokens each are more than {MOST_IN_ALL} tokens in all; give less with --prompts, --samples, --prompt-tokens or --tokens",
+            "{} prompts of {} tokens with {} completions of {} tokens each are more than {MAX_IN_ALL} tokens in all; give less with --prompts, --samples, --prompt-tokens or --tokens",
             self.prompts, self.prompt_tokens, self.samples, self.tokens
         )))
     }

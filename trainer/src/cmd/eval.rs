@@ -13,7 +13,7 @@ use datasets::passk::{Estimate, Interval, no_interval, percent};
 use datasets::{Dataset, Task};
 use serde::Serialize;
 use trainer::atomic_file::AtomicFile;
-use trainer::config::{MOST_SAMPLES, MOST_TOKENS};
+use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
 use trainer::eval::{
     self, Evaluation, PartialEvaluation, PartialEvaluationError, PassAt, Settings, Summary,
@@ -55,10 +55,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     verifier: VerifierArgs,
     /// Samples a task
-    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = up_to(MOST_SAMPLES))]
+    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = up_to(MAX_SAMPLES))]
     samples: usize,
     /// The k of each Pass@k, at most n [default: 1 and n]
-    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = up_to(MOST_SAMPLES))]
+    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = up_to(MAX_SAMPLES))]
     k: Vec<usize>,
     /// Sampling temperature; 0 is greedy [default: the checkpoint's, else 0.9]
     #[arg(long, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     truncation: TruncationArgs,
     /// Most tokens of a completion, the end token included [default: the checkpoint's, else 512]
-    #[arg(long, value_name = "N", value_parser = up_to(MOST_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
     /// Where the samples go, one a line, with prompt, completion and verdict
     #[arg(long, value_name = "FILE")]

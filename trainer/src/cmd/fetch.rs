@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::bail;
 use datasets::fetch::{self, FetchError, Kind, Terminal};
 use datasets::manifest::{self, Manifest};
-use trainer::config::nearest;
+use datasets::nearest::nearest;
 use trainer::stderr::say;
 
 use super::Usage;

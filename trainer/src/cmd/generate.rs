@@ -15,7 +15,7 @@ use engine::text::{Date, today};
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest};
 use serde::{Deserialize, Serialize};
 use trainer::atomic_file::AtomicFile;
-use trainer::config::{MOST_SAMPLES, MOST_TOKENS};
+use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
 use trainer::seed;
 use trainer::stderr::say;
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Most tokens of a completion, the end token included [default: of a data set's tasks the checkpoint's, else 256]
-    #[arg(long, value_name = "N", value_parser = up_to(MOST_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
     /// 0 takes the likeliest token each time
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature, allow_negative_numbers = true)]
@@ -84,7 +84,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     truncation: TruncationArgs,
     /// Samples a prompt
-    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = up_to(MOST_SAMPLES))]
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = up_to(MAX_SAMPLES))]
     samples: usize,
     /// Write each token's id and log-probability too
     #[arg(long)]

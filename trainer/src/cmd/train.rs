@@ -22,7 +22,7 @@ use super::count;
 /// one that has finished goes on where --set makes it longer.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("start").required(true).args(["recipe", "resume"]))]
-#[command(after_help = "\
+#[command(after_help = format!("\
 Examples:
   rapid-verifier serve --listen 127.0.0.1:8700 &
   rapid train --recipe quickstart --verifier http://127.0.0.1:8700
@@ -36,7 +36,10 @@ paper/qwen2.5-0.5b-DATASET-ALGORITHM, DATASET one of mbppplus, math, minif2f and
 rapid-h4, rapid-h8, rapid-h16, and paper/MODEL-mbppplus-ALGORITHM, MODEL one of qwen2.5-1.5b, llama3.2-1b, gemma3-1b and ALGORITHM \
 one of sft, grpo, pg, dapo, rapid-h4.
 
-RAPID_VERIFIER is the verifier's address where neither --verifier nor the recipe has one, RAPID_VERIFIER_TOKEN its token.")]
+The recipe quickstart explains every key (trainer/recipes/quickstart.toml, in the repository). The keys are
+{}
+
+RAPID_VERIFIER is the verifier's address where neither --verifier nor the recipe has one, RAPID_VERIFIER_TOKEN its token.", config::KEYS.list()))]
 pub(crate) struct Args {
     /// A TOML file, or the name of a built-in recipe
     #[arg(long, value_name = "NAME|FILE")]
@@ -172,7 +175,7 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
         say(&format!("warning: {large}"));
     }
     for warning in config
-        .idle()
+        .unused()
         .into_iter()
         .chain(run::few_held_out(config, evaluated))
     {

@@ -1,15 +1,43 @@
-//! Defaults, then the preset's knobs, then the recipe, then `--set`: the later wins.
+//! Defaults, then what the preset sets, then the recipe, then `--set`: the later wins.
 
+use datasets::settings::{Keys, SettingError, put};
 use toml::{Table, Value};
 
-use super::keys::{self, Kind};
-use super::{
-    Baseline, BehaviourLogprob, Config, ConfigError, Factor, LengthNorm, LrSchedule, Preset,
-    Verifier, models, presets, ranges, recipes, validate,
-};
+use super::error::ConfigError;
+use super::{Config, Preset, models, recipes, validate};
+
+/// Every key of a recipe.
+pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
 
 /// The environment variable that holds the verifier's address, where neither the recipe nor the command line has one.
 const VERIFIER: &str = "RAPID_VERIFIER";
+
+/// Pairs of keys that say the same thing in two ways: the one set last counts.
+const RIVALS: [[&str; 3]; 2] = [["run", "epochs", "updates"], ["model", "name", "path"]];
+
+/// Keys that people will try and that are refused for a reason of their own.
+const REFUSED: &[(&[&str], &str)] = &[
+    (
+        &["sampling.top_p", "sampling.top_k", "sampling.min_p"],
+        "training needs the log-probability of the distribution sampled from, so it samples at a temperature alone; cut-offs are for evaluation, under [eval]",
+    ),
+    (
+        &["algorithm.kl_beta", "algorithm.beta", "algorithm.kl_coef"],
+        "the weight of the divergence from the starting model is `algorithm.kl`",
+    ),
+    (
+        &["algorithm.clip_eps", "algorithm.clip"],
+        "a token's ratio is clipped below and above 1 by `algorithm.clip_low` and `algorithm.clip_high`",
+    ),
+    (
+        &["algorithm.std", "algorithm.scale_rewards"],
+        "division by the group's standard deviation is `algorithm.divide_by_std`",
+    ),
+    (
+        &["verifier.reward"],
+        "what a verdict is worth stands under [reward]: for the share of tests passed, set `reward.share = 1` and `reward.correct = 0`",
+    ),
+];
 
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` where none of them names a verifier.
 ///
@@ -34,183 +62,71 @@ pub(super) fn or_else_verifier(config: &mut Config, address: Option<String>) {
 /// # Errors
 /// As [`load`].
 pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, ConfigError> {
-    let mut table: Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| syntax(origin, &error))?;
-    keys::check(origin, &table)?;
+    let mut table = KEYS.read(origin, text).map_err(with_reason)?;
     for set in sets {
-        let (section, key, value) = parse_set(set)?;
-        put(&mut table, &section, &key, value);
+        let (path, value) = parse_set(set)?;
+        for [section, one, other] in RIVALS {
+            let rival = match path
+                .strip_prefix(section)
+                .and_then(|key| key.strip_prefix('.'))
+            {
+                Some(key) if key == one => other,
+                Some(key) if key == other => one,
+                _ => continue,
+            };
+            if let Some(Value::Table(content)) = table.get_mut(section) {
+                content.remove(rival);
+            }
+        }
+        put(&mut table, &path, value);
     }
-    resolve(table)
+    Ok(resolve(table)?)
 }
 
-/// What a preset is where a recipe sets nothing else, but for the names that each has to give.
-pub(super) fn defaults(preset: Preset) -> Config {
-    let teacher = match preset {
-        Preset::Sft => "teacher = \"-\"\n",
-        _ => "",
-    };
-    let recipe = format!(
-        "[model]\nname = \"-\"\n[data]\ndataset = \"-\"\n{teacher}[algorithm]\npreset = \"{}\"\n",
-        preset.name()
-    );
-    parse("the defaults", &recipe, &[]).expect("what a preset sets goes together")
-}
-
-/// Splits `section.key=value` and reads the value as the key's kind: a text needs no quotes.
+/// Path and value of `section.key=value`.
 ///
 /// # Errors
 /// As [`load`].
-pub fn parse_set(set: &str) -> Result<(String, String, Value), ConfigError> {
-    let origin = format!("--set {set}");
-    let shape = || ConfigError::Shape {
-        set: set.to_owned(),
-        example: keys::example(set),
-    };
-    let (path, written) = set.split_once('=').ok_or_else(shape)?;
-    let (section, key) = path.trim().split_once('.').ok_or_else(shape)?;
-    let written = written.trim();
-    let read = format!("value = {written}")
-        .parse::<Table>()
-        .ok()
-        .filter(|table| table.len() == 1)
-        .and_then(|mut table| table.remove("value"));
-    let value = match (keys::kind(section, key), read) {
-        (_, Some(value @ Value::String(_))) => value,
-        (Some(Kind::Text), _) | (_, None) => Value::String(written.to_owned()),
-        (_, Some(value)) => value,
-    };
-    let mut table = Table::new();
-    put(&mut table, section, key, value.clone());
-    keys::check(&origin, &table)?;
-    Ok((section.to_owned(), key.to_owned(), value))
+pub fn parse_set(set: &str) -> Result<(String, Value), ConfigError> {
+    Ok(KEYS.parse_set(set).map_err(with_reason)?)
 }
 
-fn put(table: &mut Table, section: &str, key: &str, value: Value) {
-    let entry = table
-        .entry(section)
-        .or_insert_with(|| Value::Table(Table::new()));
-    if let Value::Table(content) = entry {
-        // The two say the same thing in two ways: the one set last counts.
-        let rival = match (section, key) {
-            ("run", "epochs") => Some("updates"),
-            ("run", "updates") => Some("epochs"),
-            ("model", "name") => Some("path"),
-            ("model", "path") => Some("name"),
-            _ => None,
-        };
-        if let Some(rival) = rival {
-            content.remove(rival);
-        }
-        content.insert(key.to_owned(), value);
+/// The reason of its own for which a key is refused, where it has one.
+fn with_reason(error: SettingError) -> SettingError {
+    let SettingError::UnknownKey { key, .. } = &error else {
+        return error;
+    };
+    match REFUSED
+        .iter()
+        .find(|(keys, _)| keys.contains(&key.as_str()))
+    {
+        Some((_, reason)) => SettingError::value(key, *reason),
+        None => error,
     }
 }
 
-fn resolve(mut table: Table) -> Result<Config, ConfigError> {
-    for section in keys::sections() {
-        table
-            .entry(section)
-            .or_insert_with(|| Value::Table(Table::new()));
-    }
-    if let Some(name) = section(&mut table, "optimiser")
-        .and_then(|optimiser| optimiser.get("schedule"))
-        .and_then(Value::as_str)
-        && !LrSchedule::NAMES.contains(&name)
-    {
-        return Err(no_such("optimiser.schedule", name, &LrSchedule::NAMES));
-    }
-    if let Some(name) = section(&mut table, "sampling")
-        .and_then(|sampling| sampling.get("behaviour_logprob"))
-        .and_then(Value::as_str)
-        && !BehaviourLogprob::NAMES.contains(&name)
-    {
-        let names = &BehaviourLogprob::NAMES;
-        return Err(no_such("sampling.behaviour_logprob", name, names));
-    }
-    for (key, names) in Verifier::EXPECTATIONS {
-        if let Some(name) = section(&mut table, "verifier")
-            .and_then(|verifier| verifier.get(key))
-            .and_then(Value::as_str)
-            && !names.contains(&name)
+/// Lays a recipe over the defaults and what its preset sets.
+fn resolve(recipe: Table) -> Result<Config, SettingError> {
+    KEYS.check_limits(&recipe)?;
+    let preset = recipe
+        .get("algorithm")
+        .and_then(|algorithm| algorithm.get("preset")?.as_str())
+        .and_then(Preset::named)
+        .unwrap_or_default();
+    let mut table = Config::of(preset).to_table();
+    for (section, content) in recipe {
+        if let (Some(Value::Table(below)), Value::Table(content)) =
+            (table.get_mut(&section), content)
         {
-            return Err(no_such(&format!("verifier.{key}"), name, names));
+            below.extend(content);
         }
     }
-    let preset =
-        section(&mut table, "algorithm").map_or(Ok(Preset::default()), resolve_algorithm)?;
-    for (key, name, value) in presets::settings(preset) {
-        if let Some(content) = section(&mut table, key) {
-            content.entry(name).or_insert(value);
-        }
-    }
-    ranges::check(&table)?;
-    let mut config: Config = Value::Table(table)
+    let mut config: Config = table
         .try_into()
-        .map_err(|error: toml::de::Error| syntax("the recipe", &error))?;
+        .map_err(|error| SettingError::syntax("the recipe", &error))?;
     if config.run.epochs.is_none() && config.run.updates.is_none() {
         config.run.epochs = Some(3);
     }
     validate::check(&config)?;
     Ok(config)
-}
-
-fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
-    table.get_mut(name).and_then(Value::as_table_mut)
-}
-
-/// Fills in the preset's knobs where the recipe does not set them itself. Returns the preset.
-fn resolve_algorithm(algorithm: &mut Table) -> Result<Preset, ConfigError> {
-    let preset = match algorithm.get("preset").and_then(Value::as_str) {
-        Some(name) => {
-            Preset::named(name).ok_or_else(|| no_such("algorithm.preset", name, &Preset::NAMES))?
-        }
-        None => Preset::default(),
-    };
-    for (key, names) in [
-        ("factor", &Factor::NAMES[..]),
-        ("baseline", &Baseline::NAMES[..]),
-        ("length_norm", &LengthNorm::NAMES[..]),
-    ] {
-        if let Some(name) = algorithm.get(key).and_then(Value::as_str)
-            && !names.contains(&name)
-        {
-            return Err(no_such(&format!("algorithm.{key}"), name, names));
-        }
-    }
-    let estimator = preset.estimator();
-    let mut default = |key: &str, value: Value| {
-        algorithm.entry(key).or_insert(value);
-    };
-    default("preset", Value::String(preset.name().into()));
-    default("factor", Value::String(estimator.factor.name().into()));
-    default("baseline", Value::String(estimator.baseline.name().into()));
-    default("eta", Value::Float(estimator.eta));
-    default("clip_low", Value::Float(estimator.clip_low));
-    default("clip_high", Value::Float(estimator.clip_high));
-    default(
-        "length_norm",
-        Value::String(estimator.length_norm.name().into()),
-    );
-    default("divide_by_std", Value::Boolean(estimator.divide_by_std));
-    default("kl", Value::Float(estimator.kl));
-    default("adaptive_eta", Value::Float(estimator.adaptive_eta));
-    default("adaptive_h", Value::Float(0.0));
-    default("mix_groups", Value::Boolean(false));
-    default("sum_padding", Value::Boolean(false));
-    Ok(preset)
-}
-
-fn no_such(key: &str, name: &str, names: &[&str]) -> ConfigError {
-    ConfigError::Value {
-        key: key.to_owned(),
-        reason: format!("this version has no `{name}`; it has {}", names.join(", ")),
-    }
-}
-
-fn syntax(origin: &str, error: &toml::de::Error) -> ConfigError {
-    ConfigError::Syntax {
-        origin: origin.to_owned(),
-        reason: error.to_string().trim_end().replace('\n', " "),
-    }
 }

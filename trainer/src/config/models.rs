@@ -4,8 +4,8 @@ use std::path::Path;
 
 use datasets::fetch::{self, Kind};
 use datasets::manifest;
-
-use super::{ConfigError, nearest};
+use datasets::nearest::{hint, nearest};
+use datasets::settings::SettingError;
 
 /// What a text is that should be a model's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +36,7 @@ pub fn named_model(text: &str) -> NamedModel {
     {
         return NamedModel::Possible;
     }
-    let meant = nearest(text, known.iter().map(String::as_str))
-        .map(|name| format!(" (did you mean `{name}`?)"))
-        .unwrap_or_default();
+    let meant = hint(nearest(text, known.iter().map(String::as_str)));
     NamedModel::Unknown(format!(
         "no model is called `{text}`{meant}; known are {}, and any model of the hub as owner/name",
         known.join(", ")
@@ -46,7 +44,7 @@ pub fn named_model(text: &str) -> NamedModel {
 }
 
 /// Refuses a `model.name` that no model can have.
-pub(super) fn check(name: &str) -> Result<(), ConfigError> {
+pub(super) fn check(name: &str) -> Result<(), SettingError> {
     let reason = match named_model(name) {
         NamedModel::Possible => return Ok(()),
         NamedModel::Path => {
@@ -56,10 +54,7 @@ pub(super) fn check(name: &str) -> Result<(), ConfigError> {
             format!("{what}; the path of a GGUF file or a Hugging Face folder is `model.path`")
         }
     };
-    Err(ConfigError::Value {
-        key: "model.name".into(),
-        reason,
-    })
+    Err(SettingError::value("model.name", reason))
 }
 
 /// Whether this can only be a path: a repository of the hub is `owner/name`, with or without `@revision`.

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use datasets::nearest::nearest;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{ConfigError, keys};
+use super::error::ConfigError;
 
 /// Names and texts, from the files of the recipes' folder.
 macro_rules! built_in {
@@ -116,7 +117,7 @@ pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
         .map(|text| (recipe.to_owned(), text))
         .map_err(|error| {
             let names: Vec<String> = names().collect();
-            let meant = keys::nearest(recipe, names.iter().map(String::as_str))
+            let meant = nearest(recipe, names.iter().map(String::as_str))
                 .map(|name| format!(" (did you mean {name}?)"))
                 .unwrap_or_default();
             ConfigError::Unreadable {

@@ -1,18 +1,19 @@
 //! What no single number can be refused for: names, and keys that do not go together.
 
-use super::ranges::MIN_TEMPERATURE;
-use super::{Baseline, BehaviourLogprob, Config, ConfigError, MOST_COMPLETIONS, Preset, Reward};
+use datasets::settings::SettingError;
+
+use super::limits::MIN_TEMPERATURE;
+use super::{Baseline, BehaviourLogprob, Config, MAX_COMPLETIONS, Preset, Reward};
 
 /// Refuses a configuration that cannot run, naming the key and the remedy.
-pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+pub(super) fn check(config: &Config) -> Result<(), SettingError> {
     model_and_data(config)?;
     algorithm(config)?;
     reward_and_eval(config)?;
-    dtype(&config.engine.dtype)?;
-    device(&config.engine.device).map(drop)
+    config.engine.device_and_dtype().map(drop)
 }
 
-fn model_and_data(config: &Config) -> Result<(), ConfigError> {
+fn model_and_data(config: &Config) -> Result<(), SettingError> {
     match (&config.model.name, &config.model.path) {
         (Some(_), Some(_)) => {
             return refuse("model.name", "`model.path` is set too; keep one of the two");
@@ -40,7 +41,7 @@ fn model_and_data(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn algorithm(config: &Config) -> Result<(), ConfigError> {
+fn algorithm(config: &Config) -> Result<(), SettingError> {
     let a = &config.algorithm;
     if a.group_size < 2 && a.estimator().compares_within_groups() {
         return refuse(
@@ -54,10 +55,7 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
             "completions of one prompt that all have the same reward have a standard deviation of 0, and with the baseline {} an advantage all the same, which would be divided by next to nothing; set `algorithm.baseline` to group or loo, or `algorithm.divide_by_std` to false",
             a.baseline.name()
         );
-        return Err(ConfigError::Value {
-            key: "algorithm.divide_by_std".into(),
-            reason,
-        });
+        return refuse("algorithm.divide_by_std", reason);
     }
     if a.group_size < 2 && a.dynamic_sampling > 0 {
         return refuse(
@@ -70,28 +68,22 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
             "{} completions an update are no whole number of groups of {}; a mini-batch holds whole groups, so give a multiple of `algorithm.group_size`",
             a.n_step, a.group_size
         );
-        return Err(ConfigError::Value {
-            key: "algorithm.n_step".into(),
-            reason,
-        });
+        return refuse("algorithm.n_step", reason);
     }
     if let Some(date) = &config.data.chat_date
         && config.data.chat_day().is_none()
     {
-        return Err(ConfigError::Value {
-            key: "data.chat_date".into(),
-            reason: format!("`{date}` is no day; give one as in 2026-03-09"),
-        });
+        return refuse(
+            "data.chat_date",
+            format!("`{date}` is no day; give one as in 2026-03-09"),
+        );
     }
-    if a.n_step.saturating_mul(a.h) > MOST_COMPLETIONS {
+    if a.n_step.saturating_mul(a.h) > MAX_COMPLETIONS {
         let reason = format!(
-            "a phase of {} updates on {} completions each is more than {MOST_COMPLETIONS} completions; lower it, or `algorithm.n_step`",
+            "a phase of {} updates on {} completions each is more than {MAX_COMPLETIONS} completions; lower it, or `algorithm.n_step`",
             a.h, a.n_step
         );
-        return Err(ConfigError::Value {
-            key: "algorithm.h".into(),
-            reason,
-        });
+        return refuse("algorithm.h", reason);
     }
     if config.run.epochs.is_some() && config.run.updates.is_some() {
         return refuse(
@@ -103,7 +95,7 @@ fn algorithm(config: &Config) -> Result<(), ConfigError> {
 }
 
 /// What supervised fine-tuning asks for, and what nothing else can use.
-fn teacher(config: &Config) -> Result<(), ConfigError> {
+fn teacher(config: &Config) -> Result<(), SettingError> {
     let a = &config.algorithm;
     match (a.preset == Preset::Sft, &config.data.teacher) {
         (true, None) => {
@@ -129,12 +121,12 @@ fn teacher(config: &Config) -> Result<(), ConfigError> {
         ("algorithm.dynamic_sampling", a.dynamic_sampling, 0),
     ] {
         if given != needed {
-            return Err(ConfigError::Value {
-                key: key.into(),
-                reason: format!(
+            return refuse(
+                key,
+                format!(
                     "supervised fine-tuning draws nothing, so it is {needed} there; leave the key out"
                 ),
-            });
+            );
         }
     }
     if a.sum_padding {
@@ -195,7 +187,7 @@ fn teacher(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn reward_and_eval(config: &Config) -> Result<(), ConfigError> {
+fn reward_and_eval(config: &Config) -> Result<(), SettingError> {
     let r = &config.reward;
     if [r.correct, r.share, r.format, r.length, r.overlong]
         .iter()
@@ -223,46 +215,11 @@ fn reward_and_eval(config: &Config) -> Result<(), ConfigError> {
             "Pass@{k} cannot be estimated from {} samples a task; give a k from 1 to `eval.samples`",
             config.eval.samples
         );
-        return Err(ConfigError::Value {
-            key: "eval.k".into(),
-            reason,
-        });
+        return refuse("eval.k", reason);
     }
     Ok(())
 }
 
-/// The device that a setting names.
-pub(super) fn device(text: &str) -> Result<engine::Device, ConfigError> {
-    match text {
-        "auto" => Ok(engine::Device::Auto),
-        "cpu" => Ok(engine::Device::Cpu),
-        "cuda" => Ok(engine::Device::Cuda(0)),
-        other => other
-            .strip_prefix("cuda:")
-            .and_then(|number| number.parse().ok())
-            .map(engine::Device::Cuda)
-            .ok_or_else(|| ConfigError::Value {
-                key: "engine.device".into(),
-                reason: format!("`{other}` is no device; give auto, cpu, cuda or cuda:N"),
-            }),
-    }
-}
-
-/// The numbers that a setting names.
-pub(super) fn dtype(text: &str) -> Result<engine::Dtype, ConfigError> {
-    match text {
-        "f32" => Ok(engine::Dtype::F32),
-        "bf16" => Ok(engine::Dtype::Bf16),
-        other => Err(ConfigError::Value {
-            key: "engine.dtype".into(),
-            reason: format!("`{other}` is no type of the engine's; give f32 or bf16"),
-        }),
-    }
-}
-
-fn refuse(key: &str, reason: &str) -> Result<(), ConfigError> {
-    Err(ConfigError::Value {
-        key: key.to_owned(),
-        reason: reason.to_owned(),
-    })
+fn refuse(key: &str, reason: impl Into<String>) -> Result<(), SettingError> {
+    Err(SettingError::value(key, reason))
 }

@@ -16,7 +16,6 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::Config;
 use verifier::grade::code::Extraction as CodeExtraction;
@@ -54,10 +53,10 @@ pub(crate) struct ConfigArgs {
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
     /// Where in a completion the answer to a math problem may stand
-    #[arg(long, value_name = "WHERE", value_parser = named(Extraction::ALL.map(|one| (one, one.name(), one.summary()))))]
+    #[arg(long, value_enum, value_name = "WHERE")]
     math_extraction: Option<Extraction>,
     /// What makes two answers to a math problem the same
-    #[arg(long, value_name = "POLICY", value_parser = named(Policy::ALL.map(|one| (one, one.name(), one.summary()))))]
+    #[arg(long, value_enum, value_name = "POLICY")]
     math_policy: Option<Policy>,
     /// How the program is found in a completion
     #[arg(long, value_enum, value_name = "RULE")]
@@ -76,21 +75,32 @@ pub(crate) struct ConfigArgs {
     set: Vec<String>,
 }
 
-/// Reads one of the values by its name; the help shows what is said of each.
-fn named<T: Copy + Send + Sync + 'static, const N: usize>(
-    values: [(T, &'static str, &'static str); N],
-) -> impl TypedValueParser<Value = T> {
-    let shown = values.map(|(_, name, summary)| PossibleValue::new(name).help(summary));
-    PossibleValuesParser::new(shown).map(move |given| {
-        let found = values.into_iter().find(|(_, name, _)| *name == given);
-        found.expect("the parser lets only these names through").0
-    })
-}
-
 impl ConfigArgs {
     /// The file, then `--set`, then the flags.
     pub(crate) fn resolve(&self) -> anyhow::Result<Config> {
-        let mut config = Config::load(self.config.as_deref(), &self.set)?;
+        self.resolve_with(None)
+    }
+
+    /// The same, with one more flag, as `--set` takes it.
+    pub(crate) fn resolve_with(&self, flag: Option<String>) -> anyhow::Result<Config> {
+        let set = |key: &str, name: &str| format!("{key}={name}");
+        let flags = [
+            self.workers.map(|workers| format!("workers={workers}")),
+            self.math_extraction
+                .map(|choice| set("math.extraction", choice.name())),
+            self.math_policy
+                .map(|choice| set("math.policy", choice.name())),
+            self.code_extraction
+                .map(|choice| set("code.extraction", choice.name())),
+            flag,
+        ];
+        let sets: Vec<String> = self
+            .set
+            .iter()
+            .cloned()
+            .chain(flags.into_iter().flatten())
+            .collect();
+        let mut config = Config::load(self.config.as_deref(), &sets)?;
         if let Some(dir) = &self.data_dir {
             if !dir.is_dir() {
                 return Err(Usage(format!(
@@ -100,18 +110,6 @@ impl ConfigArgs {
                 .into());
             }
             config.data_dir = Some(dir.clone());
-        }
-        if let Some(workers) = self.workers {
-            config.workers = workers;
-        }
-        if let Some(extraction) = self.math_extraction {
-            config.math.extraction = extraction;
-        }
-        if let Some(policy) = self.math_policy {
-            config.math.policy = policy;
-        }
-        if let Some(extraction) = self.code_extraction {
-            config.code.extraction = extraction;
         }
         if let Some(dir) = &self.sandbox_dir {
             config.code.dir = Some(dir.clone());

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
-use verifier::config::Listen;
+use verifier::config::{KEYS, Listen};
 use verifier::service::serve;
 use verifier::setup::{self, Listening};
 
@@ -15,7 +15,7 @@ use super::{ConfigArgs, prepare, print};
 
 /// Answer POST /v1/verify over HTTP
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   rapid-verifier serve
   rapid-verifier serve --listen 127.0.0.1:0          a free port; the line `listening on http://…` names it
   rapid-verifier serve --listen localhost:8701       a name; without a token, all its addresses have to be this machine's own
@@ -25,10 +25,7 @@ use super::{ConfigArgs, prepare, print};
   rapid-verifier serve --set lean.project=sandboxes/lean      proofs, once that project is built
 
 deploy/verifier.toml, in the repository, explains every key of the configuration and has its default. The keys are
-listen, data_dir, datasets, workers, require, token_file, limits.{body_bytes, items, queue, connections},
-cache.{dir, disk, disk_bytes, memory_bytes, expected_bytes}, math.{extraction, policy}, code.{extraction, sandbox, dir, fuel, memory_bytes, memory_total_bytes, value_bytes, backstop_seconds},
-docker.{host, image, runtime, containers}, lean.{project, backend, command, env, dir, revision, headers, axioms, checker, jail, seconds, start_seconds,
-memory_mib, processes, uses}")]
+{}", KEYS.list()))]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
@@ -56,17 +53,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut config = args.config.resolve()?;
+    let require = toml::Value::from(args.require.clone());
+    let mut config = args
+        .config
+        .resolve_with((!args.require.is_empty()).then(|| format!("require={require}")))?;
     if let Some(listen) = &args.listen {
         config.listen.clone_from(listen);
     }
     if let Some(file) = &args.token_file {
         config.token_file = Some(file.clone());
     }
-    if !args.require.is_empty() {
-        config.require.clone_from(&args.require);
-    }
-    let config = config.checked()?;
     tracing::debug!(
         "configuration:\n{}",
         toml::to_string(&config).unwrap_or_default()

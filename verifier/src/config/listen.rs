@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
+use datasets::settings::{Kind, Setting};
 use serde::{Deserialize, Serialize};
 
 /// A host and a port.
@@ -23,8 +24,11 @@ pub enum Listen {
 }
 
 /// What a host and a port are.
-pub(super) const FORM: &str =
-    "a host and a port, as in 127.0.0.1:8700, [::1]:8700 or localhost:8700";
+const FORM: &str = "a host and a port, as in 127.0.0.1:8700, [::1]:8700 or localhost:8700";
+
+impl Setting for Listen {
+    const KIND: Kind = Kind::Form(FORM, |text| text.parse::<Listen>().is_ok());
+}
 
 impl Listen {
     /// The addresses, those of IPv4 first: every client tries that of `localhost`, and not every one the other.

@@ -1,15 +1,81 @@
 //! Final answers of mathematics problems: the crate `math-answer` finds and compares them, and this makes a verdict of what it found.
 
+use clap::ValueEnum;
+use datasets::settings::{choice, settings};
 use math_answer::{Comparison, Graded};
 use serde_json::json;
 use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
 
-pub use math_answer::{Extraction, Policy, Settings};
-
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "math-10";
+
+settings! {
+    /// Where answers are looked for, and what makes two the same.
+    #[derive(Copy, Eq)]
+    pub struct Settings {
+        /// Where in a completion the answer may stand. Also --math-extraction.
+        ///   boxed  only in the last \boxed{} or \fbox{}
+        ///   any    there, else after the last "answer is", else the last formula or number
+        pub extraction: Extraction,
+        /// What makes two answers the same; verifier/math-answer/docs/math-policy.md has the reasons. Also --math-policy.
+        ///   strict    the same text, after the normalisation that MATH was published with
+        ///   standard  the same value, worked out as far as the right answer is
+        ///   lenient   the same value
+        pub policy: Policy,
+    }
+}
+
+impl Settings {
+    /// As `/v1/info` writes them.
+    #[must_use]
+    pub fn name(self) -> String {
+        format!("{}, {}", self.extraction.name(), self.policy.name())
+    }
+}
+
+choice! {
+    /// Where in a completion an answer may stand. The command line's help says of each variant what is said of it here.
+    #[derive(ValueEnum)]
+    pub enum Extraction {
+        /// Only in the last balanced \boxed{} or \fbox{}
+        #[default]
+        Boxed = "boxed",
+        /// There, else after the last "answer is", else the last formula or number
+        Any = "any",
+    }
+}
+
+choice! {
+    /// What makes two answers the same; `verifier/math-answer/docs/math-policy.md` has the reasons. The command line's help says of each variant what is said of it here.
+    #[derive(ValueEnum)]
+    pub enum Policy {
+        /// The same text after the normalisation that MATH was published with
+        Strict = "strict",
+        /// The same value, worked out as far as the right answer is
+        #[default]
+        Standard = "standard",
+        /// The same value
+        Lenient = "lenient",
+    }
+}
+
+impl From<Settings> for math_answer::Settings {
+    fn from(settings: Settings) -> math_answer::Settings {
+        math_answer::Settings {
+            extraction: match settings.extraction {
+                Extraction::Boxed => math_answer::Extraction::Boxed,
+                Extraction::Any => math_answer::Extraction::Any,
+            },
+            policy: match settings.policy {
+                Policy::Strict => math_answer::Policy::Strict,
+                Policy::Standard => math_answer::Policy::Standard,
+                Policy::Lenient => math_answer::Policy::Lenient,
+            },
+        }
+    }
+}
 
 /// Judges `completion` against the task's `answer`. The `question`, which may be empty, says what is counted and in which unit.
 #[must_use]
@@ -17,7 +83,7 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: Settings)
     let Some(Graded {
         extracted,
         comparison,
-    }) = math_answer::grade(question, answer, completion, settings)
+    }) = math_answer::grade(question, answer, completion, settings.into())
     else {
         let wanted = match settings.extraction {
             Extraction::Boxed => "no balanced \\boxed{…} that holds an answer",

@@ -6,13 +6,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use datasets::lines::{Line, LineError, Lines, MAX_LINE};
+use datasets::nearest::nearest;
 use datasets::{Dataset, TaskSpec};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::names::Names;
 use crate::grade::excerpt;
-use crate::registry::nearest;
 use crate::service::surrogates;
 
 /// One completion of one task, or one program for it.

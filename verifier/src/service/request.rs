@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datasets::name::why_no_name;
+use datasets::nearest::{hint, nearest};
 use datasets::{CodeTask, CodeTest, Compare, LeanTask, MathTask, TaskSpec, Value};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -14,7 +15,7 @@ use verifier_api::RequestLimits;
 
 use super::{Id, ProblemResponse, number, surrogates};
 use crate::grade::code::TestMode;
-use crate::registry::{Known, Registry, nearest};
+use crate::registry::{Known, Registry};
 
 /// An item with its task.
 #[derive(Debug, Clone, PartialEq)]
@@ -198,9 +199,7 @@ fn task(inline: &RawValue) -> Result<TaskSpec, Fault> {
             Ok(TaskSpec::Code(task))
         }
         other => {
-            let near = nearest(other, ["math", "code", "lean"].into_iter())
-                .map(|near| format!(" (did you mean `{near}`?)"))
-                .unwrap_or_default();
+            let near = hint(nearest(other, ["math", "code", "lean"]));
             Err((
                 "task.kind".to_owned(),
                 format!("`{other}` is none of `math`, `code`, `lean`{near}"),

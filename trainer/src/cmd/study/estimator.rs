@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{Engine, Sampling};
 use indicatif::ProgressBar;
-use trainer::config::{self, MOST_COMPLETIONS, MOST_SAMPLES, MOST_TOKENS};
+use trainer::config::{self, MAX_COMPLETIONS, MAX_SAMPLES, MAX_TOKENS};
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
 use trainer::rollout::{
@@ -28,9 +28,9 @@ use crate::cmd::{Interrupted, Usage, block_on, print};
 /// Fewest groups from which bias and its error can be estimated.
 const FEWEST: usize = 4;
 /// Most groups: more would take years to draw.
-const MOST_GROUPS: usize = 1_000_000;
+const MAX_GROUPS: usize = 1_000_000;
 /// Most numbers of a sketch: the inner products are off by about a thousandth then.
-const MOST_SKETCHED: usize = 1 << 20;
+const MAX_SKETCHED: usize = 1 << 20;
 
 /// Measure what the off-policy estimators do: bias, direction, variance, effective sample size
 ///
@@ -68,16 +68,16 @@ pub(crate) struct Args {
     #[command(flatten)]
     prompt: PromptArgs,
     /// Groups that each behaviour policy draws: sixteen of each prompt, so that this divided by sixteen is the number of prompts
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = up_to(MOST_GROUPS))]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = up_to(MAX_GROUPS))]
     groups: usize,
     /// Completions a group
     #[arg(long, value_name = "G", default_value_t = 4, value_parser = group_size)]
     group_size: usize,
     /// Completions of the policy itself that its gradient is taken from, at least
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = up_to(MOST_COMPLETIONS))]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = up_to(MAX_COMPLETIONS))]
     reference: usize,
     /// Most tokens of a completion, the end token included [default: the checkpoint's, else 256]
-    #[arg(long, value_name = "N", value_parser = up_to(MOST_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
     /// Sampling temperature, as in training
     #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero, allow_negative_numbers = true)]
@@ -93,16 +93,16 @@ pub(crate) struct Args {
 }
 
 fn group_size(text: &str) -> Result<usize, String> {
-    up_to(MOST_SAMPLES)(text).ok().filter(|size| *size > 1).ok_or_else(|| {
-        format!("give a whole number from 2 to {MOST_SAMPLES}; one completion has no others to compare with")
+    up_to(MAX_SAMPLES)(text).ok().filter(|size| *size > 1).ok_or_else(|| {
+        format!("give a whole number from 2 to {MAX_SAMPLES}; one completion has no others to compare with")
     })
 }
 
 fn sketch_size(text: &str) -> Result<usize, String> {
-    up_to(MOST_SKETCHED)(text)
+    up_to(MAX_SKETCHED)(text)
         .ok()
         .filter(|size| *size >= 64)
-        .ok_or_else(|| format!("give a whole number from 64 to {MOST_SKETCHED}"))
+        .ok_or_else(|| format!("give a whole number from 64 to {MAX_SKETCHED}"))
 }
 
 fn above_zero(text: &str) -> Result<f32, String> {
@@ -119,9 +119,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         ))
         .into());
     }
-    if args.groups.saturating_mul(args.group_size) > MOST_COMPLETIONS {
+    if args.groups.saturating_mul(args.group_size) > MAX_COMPLETIONS {
         return Err(Usage(format!(
-            "--groups {} of --group-size {} are more than {MOST_COMPLETIONS} completions; give less of one of them",
+            "--groups {} of --group-size {} are more than {MAX_COMPLETIONS} completions; give less of one of them",
             args.groups, args.group_size
         ))
         .into());

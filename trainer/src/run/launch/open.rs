@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::fetch::{self, Kind};
+use datasets::settings::SettingError;
 use engine::Engine;
 
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, Config};
 use crate::policy::Policy;
 use crate::run::TrainError;
 use crate::run::observers::Progress;
@@ -18,23 +19,22 @@ use crate::run::observers::Progress;
 pub fn locate_model(model: &config::Model) -> Result<PathBuf, TrainError> {
     match (&model.path, &model.name) {
         (Some(path), _) if path.exists() => Ok(path.clone()),
-        (Some(path), _) => Err(ConfigError::Value {
-            key: "model.path".into(),
-            reason: format!(
+        (Some(path), _) => Err(refused(
+            "model.path",
+            format!(
                 "there is no file or folder {}; give a GGUF file, or a folder with config.json, tokenizer.json and safetensors",
                 path.display()
             ),
-        }
-        .into()),
+        )),
         (None, Some(name)) => fetch::locate(Kind::Model, name)
             .map(|folder| weights(&folder))
             .ok_or_else(|| TrainError::NoModel(name.clone())),
-        (None, None) => Err(ConfigError::Value {
-            key: "model.name".into(),
-            reason: "it is not set".into(),
-        }
-        .into()),
+        (None, None) => Err(refused("model.name", "it is not set".to_owned())),
     }
+}
+
+fn refused(key: &str, reason: String) -> TrainError {
+    TrainError::Config(SettingError::value(key, reason).into())
 }
 
 /// The GGUF file of a folder that has one; a Hugging Face folder itself.

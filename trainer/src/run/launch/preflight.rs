@@ -54,7 +54,7 @@ pub fn few_held_out(config: &Config, tasks: usize) -> Option<String> {
 
 /// Warnings about a recipe and its data.
 fn warnings(config: &Config, prompts: &Prompts) -> Vec<String> {
-    let mut warnings = config.idle();
+    let mut warnings = config.unused();
     if config.algorithm.factor == Factor::One && config.algorithm.h > 1 {
         warnings.push(format!(
             "`algorithm.h` is {}, but the factor `one` does nothing against stale samples, so all updates of a phase but its first are biased; set `algorithm.h = 1`, or take another preset, such as rapid-paper",

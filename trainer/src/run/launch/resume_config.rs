@@ -15,16 +15,15 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
         return Err(TrainError::NoRun(run.to_owned()));
     }
     for set in sets {
-        let (section, key, _) = config::parse_set(set)?;
-        let free = section == "verifier"
-            || (section == "engine" && key != "dtype")
-            || (section == "run"
-                && matches!(
-                    key.as_str(),
-                    "checkpoint_every" | "keep" | "alarms" | "updates" | "epochs"
-                ));
+        let (path, _) = config::parse_set(set)?;
+        let free = path.starts_with("verifier.")
+            || (path.starts_with("engine.") && path != "engine.dtype")
+            || matches!(
+                path.as_str(),
+                "run.checkpoint_every" | "run.keep" | "run.alarms" | "run.updates" | "run.epochs"
+            );
         if !free {
-            return Err(TrainError::Fixed(format!("{section}.{key}")));
+            return Err(TrainError::Fixed(path));
         }
     }
     let text = std::fs::read_to_string(&path).map_err(|source| TrainError::io(&path, source))?;

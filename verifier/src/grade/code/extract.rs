@@ -14,9 +14,9 @@ mod last_block;
 
 use clap::ValueEnum;
 use datasets::CodeTask;
+use datasets::settings::choice;
 use sandboxes::outline::{self, Fault, Outline, Stopped, Text};
 use sandboxes::{Limits, Sandbox};
-use serde::{Deserialize, Serialize};
 
 use self::choose::Reading;
 use self::fences::Part;
@@ -25,25 +25,15 @@ use super::program;
 /// Bytes beyond which a text is not read: no model writes as much, and it would use up the fuel that is for the others.
 const MAX_TEXT: usize = 1 << 20;
 
-/// How the program is found in a completion. The command line's help says of each variant what is said of it here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Extraction {
-    /// The text itself where it is Python, else the last block that defines the entry point, with what it needs of earlier ones
-    #[default]
-    Program,
-    /// The last Python block, else the last block, else the whole text, as up to version 0.1
-    LastBlock,
-}
-
-impl Extraction {
-    /// As configuration files write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Extraction::Program => "program",
-            Extraction::LastBlock => "last-block",
-        }
+choice! {
+    /// How the program is found in a completion. The command line's help says of each variant what is said of it here.
+    #[derive(ValueEnum)]
+    pub enum Extraction {
+        /// The text itself where it is Python, else the last block that defines the entry point, with what it needs of earlier ones
+        #[default]
+        Program = "program",
+        /// The last Python block, else the last block, else the whole text, as up to version 0.1
+        LastBlock = "last-block",
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use datasets::settings::{at_least, choice, settings};
 use kernel::Axioms;
 use sandboxes::Identity;
 use sandboxes::lean::{Bounds, Compiler, Jail, Program, Project, Replay};
-use serde::{Deserialize, Serialize};
 
 use super::checker::{Checker, Kernels};
 use super::statement::Statements;
@@ -16,100 +16,79 @@ use super::{LeanGrader, NO_LEAN};
 /// The header of MiniF2F's statements.
 const MINIF2F: &str = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat";
 
-/// How Lean is run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Settings {
-    /// Folder of a built Lake project, such as `sandboxes/lean` describes.
-    pub project: Option<PathBuf>,
+settings! {
+    /// How Lean is run.
+    #[derive(Eq)]
+    pub struct Settings {
+        /// Folder of a built Lake project, such as sandboxes/lean.
+        pub project: Option<PathBuf>,
+        /// Whether proofs are judged: auto (with the project or the command), or none.
+        pub backend: Backend,
+        /// Program and arguments of a Lean that is no project's, such as `["lean", "--json"]`. It excludes project.
+        pub command: Vec<String>,
+        /// Variables of Lean's environment, besides those of the verifier's own that concern it: { NAME = "value" }.
+        pub env: BTreeMap<String, String>,
+        /// Folder in which `command` is started, such as /opt/lean; that in which the verifier was started unless set.
+        pub dir: Option<PathBuf>,
+        /// Tells one Lean from another under the same `command`: part of what verdicts are cached under.
+        pub revision: String,
+        /// Headers that are trusted. Others may only import, open namespaces and set limits of a proof. MiniF2F's.
+        pub headers: Vec<String> = vec![MINIF2F.to_owned()],
+        /// How far it is followed what a proof rests on: followed (through all that is imported), or named (through the proof's own declarations, for a library
+        /// without its proofs).
+        pub axioms: AxiomsChoice,
+        /// Command of a kernel checker, which has the last word; {module}, {file}, {olean} and {dir} stand for what it checks.
+        pub checker: Vec<String>,
+        /// What keeps Lean from the rest of the machine: bubblewrap (without it, no proofs are judged), or none (for proofs that you wrote yourself).
+        pub jail: JailChoice,
+        /// Seconds for a file.
+        pub seconds: u64 = 60 => at_least(1.0),
+        /// Seconds for starting Lean and reading a header, in addition.
+        pub start_seconds: u64 = 300 => at_least(1.0),
+        /// MiB of memory of a Lean process and all that it starts.
+        pub memory_mib: u64 = 8_192 => at_least(1.0),
+        /// Lean processes at a time; 0: as many as workers.
+        pub processes: usize,
+    }
+    beside {
+        /// Files that a jail hides from Lean: the service's token file, where it has one.
+        pub secrets: Vec<PathBuf>,
+        /// The program that checks proofs in processes of their own: this project's `rapid-verifier`, which names itself. Where it is not given they are checked in this
+        /// process, which is for tests.
+        pub kernel: Option<PathBuf>,
+    }
+}
+
+choice! {
     /// Whether proofs are judged.
-    pub backend: Backend,
-    /// Program and arguments of a Lean that is no project's, such as `lean --json`.
-    pub command: Vec<String>,
-    /// Variables of its environment.
-    pub env: BTreeMap<String, String>,
-    /// Where it is started; where the verifier was started if not given.
-    pub dir: Option<PathBuf>,
-    /// What tells one Lean from another where `command` does not: part of what verdicts are cached under.
-    pub revision: String,
-    /// Headers that are trusted. Others may import, open and set options.
-    pub headers: Vec<String>,
+    pub enum Backend {
+        /// With the project or the command.
+        #[default]
+        Auto = "auto",
+        /// Proofs are not judged.
+        None = "none",
+    }
+}
+
+choice! {
     /// How far it is followed what a proof rests on.
-    pub axioms: AxiomsChoice,
-    /// A kernel checker's command, with `{module}`, `{file}`, `{olean}` and `{dir}` for what it checks.
-    pub checker: Vec<String>,
+    pub enum AxiomsChoice {
+        /// Through everything that is imported.
+        #[default]
+        Followed = "followed",
+        /// Through the proof's own declarations: for a Lean whose library comes without its proofs.
+        Named = "named",
+    }
+}
+
+choice! {
     /// What keeps Lean from the rest of the machine.
-    pub jail: JailChoice,
-    /// Files that a jail hides from Lean. No key: the service's token file, where it has one.
-    #[serde(skip)]
-    pub secrets: Vec<PathBuf>,
-    /// The program that checks proofs in processes of their own: this project's `rapid-verifier`. No key: the program names itself. Where it is not given they are checked
-    /// in this process, which is for tests.
-    #[serde(skip)]
-    pub kernel: Option<PathBuf>,
-    /// Seconds for a file, besides those for starting Lean and reading its header.
-    pub seconds: u64,
-    /// Seconds for starting Lean and reading a header.
-    pub start_seconds: u64,
-    /// MiB of memory of a Lean process.
-    pub memory_mib: u64,
-    /// Lean processes at a time; as many as workers where 0.
-    pub processes: usize,
-}
-
-/// Whether proofs are judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Backend {
-    /// With the project or the command.
-    #[default]
-    Auto,
-    /// Proofs are not judged.
-    None,
-}
-
-/// How far it is followed what a proof rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AxiomsChoice {
-    /// Through everything that is imported.
-    #[default]
-    Followed,
-    /// Through the proof's own declarations: for a Lean whose library comes without its proofs.
-    Named,
-}
-
-/// What keeps Lean from the rest of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JailChoice {
-    /// Bubblewrap, or no proofs are judged.
-    #[default]
-    Bubblewrap,
-    /// Nothing: for proofs that the operator has written.
-    None,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            project: None,
-            backend: Backend::Auto,
-            command: Vec::new(),
-            env: BTreeMap::new(),
-            dir: None,
-            revision: String::new(),
-            headers: vec![MINIF2F.to_owned()],
-            axioms: AxiomsChoice::Followed,
-            checker: Vec::new(),
-            jail: JailChoice::Bubblewrap,
-            secrets: Vec::new(),
-            kernel: None,
-            seconds: 60,
-            start_seconds: 300,
-            memory_mib: 8_192,
-            processes: 0,
-        }
+    pub enum JailChoice {
+        /// Bubblewrap, or no proofs are judged.
+        #[default]
+        Bubblewrap = "bubblewrap",
+        /// Nothing: for proofs that the operator has written.
+        None = "none",
     }
 }
 

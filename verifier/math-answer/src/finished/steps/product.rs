@@ -10,7 +10,9 @@ use super::angle::is_turned;
 use super::count::{Counter, NODE, Term};
 use super::{Step, Steps};
 use crate::arithmetic::exact::{bounded, rational};
-use crate::finished::written::{has_inverse, holds_sum, is_literal, is_signed, is_ten, is_unit, is_whole_quotient};
+use crate::finished::written::{
+    has_inverse, holds_sum, is_literal, is_signed, is_ten, is_unit, is_whole_quotient,
+};
 use crate::meter::{Meter, arithmetic};
 use crate::syntax::{Constant, Expr, Function};
 

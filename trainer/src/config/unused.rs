@@ -1,8 +1,8 @@
 //! Keys that have no effect where another key is as it is: one table, from which the warnings come.
 
-use toml::{Table, Value};
+use toml::Value;
 
-use super::{Baseline, Config, Factor, LrSchedule, Preset, layers};
+use super::{Baseline, Config, Factor, LrSchedule, Preset};
 
 /// Section, key, where it has no effect, and why.
 type Row = (
@@ -19,7 +19,7 @@ const NO_CAP: &str =
 const NO_CLIP: &str = "`algorithm.factor` is not token-ppo-clip";
 const GREEDY: &str = "`eval.temperature` is 0, which takes the likeliest token";
 
-const IDLE: &[Row] = &[
+const UNUSED: &[Row] = &[
     (
         "data",
         "chat_date",
@@ -76,14 +76,18 @@ fn greedy(config: &Config) -> bool {
 }
 
 impl Config {
-    /// What is to be said of the keys that are not as the preset has them, and have no effect.
+    /// What to say of the keys that are not as the preset has them, and have no effect.
     #[must_use]
-    pub fn idle(&self) -> Vec<String> {
-        let (set, plain) = (table(self), table(&layers::defaults(self.algorithm.preset)));
-        IDLE.iter()
-            .filter(|(section, key, idle, _)| {
-                idle(self) && value(&set, section, key) != value(&plain, section, key)
-            })
+    pub fn unused(&self) -> Vec<String> {
+        let (set, preset) = (self.to_table(), Self::of(self.algorithm.preset).to_table());
+        let differs = |section: &str, key: &str| {
+            let value =
+                |table: &toml::Table| -> Option<Value> { table.get(section)?.get(key).cloned() };
+            value(&set) != value(&preset)
+        };
+        UNUSED
+            .iter()
+            .filter(|(section, key, unused, _)| unused(self) && differs(section, key))
             .map(|(section, key, _, why)| {
                 format!("`{section}.{key}` is set, and has no effect: {why}")
             })
@@ -91,23 +95,15 @@ impl Config {
     }
 }
 
-fn table(config: &Config) -> Table {
-    config.to_toml().parse().unwrap_or_default()
-}
-
-fn value<'a>(table: &'a Table, section: &str, key: &str) -> Option<&'a Value> {
-    table.get(section)?.get(key)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{built_in, keys, load, parse};
+    use super::super::{KEYS, built_in, load, parse};
     use super::*;
 
-    fn idle(sets: &[&str]) -> Vec<String> {
+    fn unused(sets: &[&str]) -> Vec<String> {
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
         let recipe = "[model]\nname = \"m\"\n[data]\ndataset = \"starter-math\"\n";
-        parse("my.toml", recipe, &sets).unwrap().idle()
+        parse("my.toml", recipe, &sets).unwrap().unused()
     }
 
     #[test]
@@ -142,31 +138,34 @@ mod tests {
             ("reward.overlong_margin=0.5", &[], &["reward.overlong=0.5"]),
         ] {
             let key = set.split('=').next().unwrap();
-            let said = idle(&[without, &[set]].concat());
+            let said = unused(&[without, &[set]].concat());
             assert!(
                 said.len() == 1 && said[0].starts_with(&format!("`{key}` is set, and has no")),
                 "{set}: {said:?}"
             );
-            assert_eq!(idle(without), Vec::<String>::new(), "{without:?}");
-            assert_eq!(idle(&[with, &[set]].concat()), Vec::<String>::new());
+            assert_eq!(unused(without), Vec::<String>::new(), "{without:?}");
+            assert_eq!(unused(&[with, &[set]].concat()), Vec::<String>::new());
         }
     }
 
     #[test]
-    fn every_row_is_of_a_key() {
-        for (section, key, ..) in IDLE {
-            assert!(keys::kind(section, key).is_some(), "{section}.{key}");
+    fn every_row_names_a_key() {
+        for (section, key, ..) in UNUSED {
+            assert!(
+                KEYS.get(&format!("{section}.{key}")).is_some(),
+                "{section}.{key}"
+            );
         }
     }
 
     #[test]
     fn neither_a_preset_nor_a_built_in_recipe_sets_what_has_no_effect() {
         for preset in Preset::ALL {
-            let found = layers::defaults(preset).idle();
+            let found = Config::of(preset).unused();
             assert_eq!(found, Vec::<String>::new(), "{preset:?}");
         }
         for name in built_in() {
-            let found = load(&name, &[]).unwrap().idle();
+            let found = load(&name, &[]).unwrap().unused();
             assert_eq!(found, Vec::<String>::new(), "{name}");
         }
     }

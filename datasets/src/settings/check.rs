@@ -1,0 +1,184 @@
+//! Reads files of settings, and refuses what their keys do not take.
+
+use toml::{Table, Value};
+
+use super::error::SettingError;
+use super::key::{Key, Kind};
+use crate::nearest::nearest;
+
+/// All keys of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Keys {
+    pub(super) keys: &'static [Key],
+    /// A setting as `--set` takes it, where nothing better is known.
+    pub(super) example: &'static str,
+}
+
+impl Keys {
+    /// `keys` is the `KEYS` of the outermost struct.
+    #[must_use]
+    pub const fn new(keys: &'static [Key], example: &'static str) -> Self {
+        Self { keys, example }
+    }
+
+    /// The key of a path, as in `section.key`.
+    #[must_use]
+    pub fn get(self, path: &str) -> Option<&'static Key> {
+        let mut names = path.split('.');
+        let find = |keys: &'static [Key], name| keys.iter().find(|key| key.name == name);
+        let first = find(self.keys, names.next()?)?;
+        names.try_fold(first, |section, name| find(section.keys(), name))
+    }
+
+    /// Every key but sections, by its path.
+    #[must_use]
+    pub fn paths(self) -> Vec<(String, &'static Key)> {
+        fn collect(prefix: &str, keys: &'static [Key], found: &mut Vec<(String, &'static Key)>) {
+            for key in keys {
+                let path = format!("{prefix}{}", key.name);
+                match key.kind {
+                    Kind::Section(keys) => collect(&format!("{path}."), keys, found),
+                    _ => found.push((path, key)),
+                }
+            }
+        }
+        let mut found = Vec::new();
+        collect("", self.keys, &mut found);
+        found
+    }
+
+    /// The settings of a file's text. Limits are not checked yet: what is set later may go before.
+    ///
+    /// # Errors
+    /// [`SettingError::Syntax`], [`SettingError::UnknownKey`], [`SettingError::Kind`].
+    pub fn read(self, origin: &str, text: &str) -> Result<Table, SettingError> {
+        let table = text
+            .parse()
+            .map_err(|error| SettingError::syntax(origin, &error))?;
+        self.check(origin, &table)?;
+        Ok(table)
+    }
+
+    /// Refuses unknown keys, and values of another kind than the key takes.
+    pub(super) fn check(self, origin: &str, table: &Table) -> Result<(), SettingError> {
+        walk("", self.keys, table, &|path, key, value| match key {
+            None => Err(SettingError::UnknownKey {
+                origin: origin.to_owned(),
+                key: path.to_owned(),
+                hint: self.hint(path),
+            }),
+            Some(key) if key.takes(value) => Ok(()),
+            Some(key) => Err(SettingError::Kind {
+                origin: origin.to_owned(),
+                key: path.to_owned(),
+                reason: mistake(path, key, value),
+            }),
+        })
+    }
+
+    /// Refuses numbers out of their keys' ranges, and names that there are not.
+    ///
+    /// # Errors
+    /// [`SettingError::Value`].
+    pub fn check_limits(self, table: &Table) -> Result<(), SettingError> {
+        walk(
+            "",
+            self.keys,
+            table,
+            &|path, key, value| match key.and_then(|key| key.beyond(value)) {
+                Some(reason) => Err(SettingError::value(path, reason)),
+                None => Ok(()),
+            },
+        )
+    }
+
+    /// What was meant by a path that is no key, else what there is.
+    fn hint(self, path: &str) -> String {
+        let all = self.paths();
+        let Some((section, name)) = path.rsplit_once('.') else {
+            let home = all.iter().find(|(_, key)| key.name == path);
+            return match home.and_then(|(path, _)| path.rsplit_once('.')) {
+                Some((section, key)) => format!("; `{key}` is a key of the section [{section}]"),
+                None => self.hint_of_first(path),
+            };
+        };
+        let own = self.get(section).map_or(&[][..], |key| key.keys());
+        if let Some(name) = nearest(name, own.iter().map(|key| key.name)) {
+            return format!("; did you mean `{section}.{name}`?");
+        }
+        let names: Vec<_> = own.iter().map(|key| key.name).collect();
+        let hint = format!("; the section [{section}] has {}", names.join(", "));
+        let Some(meant) = nearest(name, all.iter().map(|(_, key)| key.name)) else {
+            return hint;
+        };
+        let homes = all.iter().filter(|(_, key)| key.name == meant);
+        let homes: Vec<_> = homes.map(|(path, _)| format!("`{path}`")).collect();
+        format!("{hint}. There is {}", homes.join(", and "))
+    }
+
+    /// The same for a name that stands in no section.
+    fn hint_of_first(self, name: &str) -> String {
+        let names = |sections: bool| {
+            let chosen = self
+                .keys
+                .iter()
+                .filter(move |key| key.keys().is_empty() != sections);
+            chosen.map(|key| key.name).collect::<Vec<_>>()
+        };
+        let (keys, sections) = (names(false), names(true));
+        match nearest(name, self.keys.iter().map(|key| key.name)) {
+            Some(near) if sections.contains(&near) => {
+                format!("; did you mean the section [{near}]?")
+            }
+            Some(near) => format!("; did you mean `{near}`?"),
+            None if keys.is_empty() => format!("; the sections are [{}]", sections.join("], [")),
+            None => format!(
+                "; outside the sections there are {}, and the sections are [{}]",
+                keys.join(", "),
+                sections.join("], [")
+            ),
+        }
+    }
+}
+
+type Visit<'a> = &'a dyn Fn(&str, Option<&'static Key>, &Value) -> Result<(), SettingError>;
+
+/// Visits each value of a table with its path and its key, those in sections after their section.
+fn walk(
+    prefix: &str,
+    keys: &'static [Key],
+    table: &Table,
+    visit: Visit<'_>,
+) -> Result<(), SettingError> {
+    for (name, value) in table {
+        let path = format!("{prefix}{name}");
+        let key = keys.iter().find(|key| key.name == name);
+        visit(&path, key, value)?;
+        if let (Some(Kind::Section(keys)), Value::Table(inner)) = (key.map(|key| key.kind), value) {
+            walk(&format!("{path}."), keys, inner, visit)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a value that is not of its key's kind.
+fn mistake(path: &str, key: &Key, value: &Value) -> String {
+    if let Some(first) = key.keys().first() {
+        let first = first.name;
+        return format!("is a section: give one of its keys, such as `{path}.{first}`");
+    }
+    // `--set` hands a number on as a text where TOML has no room for it.
+    let digits = value.as_str().filter(|text| {
+        matches!(key.kind, Kind::Whole)
+            && !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && text.parse::<i64>().is_err()
+    });
+    match (digits, value) {
+        (Some(digits), _) => {
+            format!("takes a whole number of at most {}, not {digits}", i64::MAX)
+        }
+        (None, Value::Table(_)) => format!("takes {}, not a section", key.words()),
+        (None, value) => format!("takes {}, not {value}", key.words()),
+    }
+}

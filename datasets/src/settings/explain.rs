@@ -1,0 +1,97 @@
+//! Help: the list of the keys, and a file that explains each.
+
+use std::fmt::Write as _;
+
+use toml::{Table, Value};
+
+use super::check::Keys;
+use super::key::{Key, Kind, Limit};
+
+impl Keys {
+    /// All keys, a line for each section: `  section.{key, key}`.
+    #[must_use]
+    pub fn list(self) -> String {
+        let names = |keys: &[Key]| {
+            let names: Vec<_> = keys.iter().map(|key| key.name).collect();
+            names.join(", ")
+        };
+        let (sections, outside): (Vec<Key>, Vec<Key>) = self
+            .keys
+            .iter()
+            .partition(|key| matches!(key.kind, Kind::Section(_)));
+        let mut lines = Vec::new();
+        if !outside.is_empty() {
+            lines.push(format!("  {}", names(&outside)));
+        }
+        lines.extend(
+            sections
+                .iter()
+                .map(|key| format!("  {}.{{{}}}", key.name, names(key.keys()))),
+        );
+        lines.join("\n")
+    }
+
+    /// A file with every key, its help and its value in `values`. A key that has none there is commented out, with its default.
+    #[must_use]
+    pub fn explain(self, values: &Table, defaults: &Table) -> String {
+        let mut text = String::new();
+        explain(&mut text, self.keys, values, defaults);
+        text
+    }
+}
+
+fn explain(text: &mut String, keys: &[Key], values: &Table, defaults: &Table) {
+    for key in keys.iter().filter(|key| key.keys().is_empty()) {
+        comment(text, key.help);
+        let (value, default) = (values.get(key.name), defaults.get(key.name));
+        let mut notes = Vec::new();
+        if !matches!(key.limit, Limit::None) || matches!(key.kind, Kind::Choice(_)) {
+            notes.push(format!("Takes {}.", key.words()));
+        }
+        if let Some(default) =
+            default.filter(|default| value.is_some_and(|value| value != *default))
+        {
+            notes.push(format!("Default: {default}."));
+        }
+        if !notes.is_empty() {
+            let _ = writeln!(text, "# {}", notes.join(" "));
+        }
+        let _ = match (value, default) {
+            (Some(value), _) => writeln!(text, "{} = {value}", key.name),
+            (None, Some(default)) => writeln!(text, "# {} = {default}", key.name),
+            (None, None) => writeln!(text, "# {} = {}", key.name, placeholder(key)),
+        };
+    }
+    let empty = Table::new();
+    let inner = |table: &Table, name: &str| match table.get(name) {
+        Some(Value::Table(inner)) => inner.clone(),
+        _ => empty.clone(),
+    };
+    for key in keys.iter().filter(|key| !key.keys().is_empty()) {
+        let _ = writeln!(text);
+        comment(text, key.help);
+        let _ = writeln!(text, "[{}]", key.name);
+        explain(
+            text,
+            key.keys(),
+            &inner(values, key.name),
+            &inner(defaults, key.name),
+        );
+    }
+}
+
+fn comment(text: &mut String, help: &str) {
+    for line in help.lines() {
+        let _ = writeln!(text, "{}", format!("#{line}").trim_end());
+    }
+}
+
+/// What stands for a value where there is no default.
+fn placeholder(key: &Key) -> &'static str {
+    match key.kind {
+        Kind::Whole | Kind::Number => "N",
+        Kind::Flag => "true",
+        Kind::Wholes | Kind::Texts => "[…]",
+        _ => "\"…\"",
+    }
+}
