@@ -31,7 +31,7 @@ use super::prompts;
 use super::{Interrupted, Usage, checkpoint_settings, count};
 
 /// Most tokens of a completion where nothing says otherwise.
-const MAX_TOKENS: usize = 256;
+const DEFAULT_TOKENS: usize = 256;
 /// How often a request to end is looked for.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -269,7 +269,7 @@ impl<'a> Source<'a> {
             let renderer = checkpoint.renderer(&prompt, name, &tasks)?;
             return Ok(Source {
                 from: Origin::Tasks(renderer, tasks),
-                max_tokens: checkpoint.max_tokens(args.max_tokens, MAX_TOKENS),
+                max_tokens: checkpoint.max_tokens(args.max_tokens, DEFAULT_TOKENS),
             });
         }
         // clap has made sure that one of the two is there.
@@ -282,7 +282,7 @@ impl<'a> Source<'a> {
         };
         Ok(Source {
             from: Origin::File(path, lines, day),
-            max_tokens: args.max_tokens.unwrap_or(MAX_TOKENS),
+            max_tokens: args.max_tokens.unwrap_or(DEFAULT_TOKENS),
         })
     }
 

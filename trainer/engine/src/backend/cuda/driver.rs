@@ -2,6 +2,8 @@
 //!
 //! Everything is done in the order of the calls and may be asynchronous; [`Driver::read`] waits for what was asked before it.
 
+use crate::backend::Dtype;
+
 /// A place in the device's memory, in bytes.
 pub type Address = u64;
 
@@ -12,6 +14,15 @@ pub enum Format {
     F32,
     /// The upper 2 bytes of an f32.
     Bf16,
+}
+
+impl From<Dtype> for Format {
+    fn from(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F32 => Self::F32,
+            Dtype::Bf16 => Self::Bf16,
+        }
+    }
 }
 
 impl Format {

@@ -60,10 +60,7 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
     Box::new(Cuda {
         driver,
         element_bytes: element_bytes(dtype),
-        activations: match dtype {
-            Dtype::F32 => Format::F32,
-            Dtype::Bf16 => Format::Bf16,
-        },
+        activations: dtype.into(),
         arena: Arena::default(),
         scratch: Scratch::default(),
         batch: Batch::default(),
@@ -78,11 +75,7 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
 
 /// What is multiplied in bf16 is held in bf16.
 pub(crate) fn element_bytes(dtype: Dtype) -> ElementBytes {
-    let activations = match dtype {
-        Dtype::F32 => Format::F32,
-        Dtype::Bf16 => Format::Bf16,
-    };
-    ElementBytes::new(dtype, activations.bytes())
+    ElementBytes::new(dtype, Format::from(dtype).bytes())
 }
 
 struct Cuda {
@@ -134,9 +127,8 @@ impl Backend for Cuda {
 
     fn synchronise(&mut self) -> Result<(), EngineError> {
         self.check()?;
-        self.driver
-            .synchronise()
-            .map_err(|fault| device_error(&fault))
+        let done = self.driver.synchronise();
+        done.map_err(|fault| device_error(&fault))
     }
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
