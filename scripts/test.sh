@@ -134,14 +134,6 @@ else
   skip "lints: clippy is not installed (rustup component add clippy)"
 fi
 
-# cargo-fuzz builds them with instrumentation, each as a workspace of its own; here they have to compile, with the versions of all else. The path keeps libFuzzer itself from
-# being compiled.
-step "fuzz targets"
-for folder in trainer/engine verifier sandboxes; do
-  cp Cargo.lock "$folder/fuzz/Cargo.lock"
-  CUSTOM_LIBFUZZER_PATH=$target/libfuzzer.a cargo check --release --quiet --target-dir "$target" --manifest-path "$folder/fuzz/Cargo.toml"
-done
-
 # Shows a line a test as it ends; the whole output is in the log, and on the screen where a test fails.
 step "tests"
 if command -v cargo-nextest >/dev/null; then
