@@ -7,7 +7,7 @@
 //! - [`passk`] estimates Pass@k and its interval, for both programs;
 //! - [`manifest`] says what can be fetched, from where, with which checksum; [`fetch`] fetches it into the cache folder;
 //! - [`lines`] reads JSON Lines, packed or not;
-//! - [`settings`] declares the settings of a program, reads them and explains them, for both programs; [`nearest`](mod@nearest) finds the name that was meant;
+//! - [`settings`](mod@settings) declares the settings of a program, reads them and explains them, for both programs; [`nearest`](mod@nearest) finds the name that was meant;
 //! - [`Value`] is a Python value, read from a literal or from tagged JSON.
 
 #![forbid(unsafe_code)]

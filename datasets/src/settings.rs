@@ -29,6 +29,8 @@ mod error;
 mod explain;
 mod key;
 mod set;
+#[cfg(test)]
+mod tests;
 
 pub use crate::{choice, settings};
 pub use check::Keys;
@@ -38,7 +40,7 @@ pub use key::{
 };
 pub use set::put;
 
-/// Declares a struct of settings; see the [module](crate::settings).
+/// Declares a struct of settings; see the [module](mod@crate::settings).
 ///
 /// A field is a key: `/// help`, `name: type`, then `= default` (that of the type unless given) and `=> limit`. A field whose type is such a struct is a section. Fields
 /// in `beside { … }` are no keys. `= expression` after the struct is the default of the whole.
