@@ -67,7 +67,7 @@ macro_rules! settings {
 
         impl $name {
             /// Its keys, in order.
-            pub const KEYS: &'static [$crate::settings::Key] = &[$(
+            $visible const KEYS: &'static [$crate::settings::Key] = &[$(
                 $crate::settings::Key {
                     name: stringify!($field),
                     help: concat!($($doc, "\n"),+),
@@ -113,11 +113,11 @@ macro_rules! choice {
 
         impl $name {
             /// As files of settings write them.
-            pub const NAMES: &'static [&'static str] = &[$($text),*];
+            $visible const NAMES: &'static [&'static str] = &[$($text),*];
 
             /// As files of settings write it.
             #[must_use]
-            pub fn name(self) -> &'static str {
+            $visible fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
             }
         }

@@ -128,6 +128,7 @@ fn cached_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Dtype;
     use crate::config::known;
     use crate::model::Lora;
 

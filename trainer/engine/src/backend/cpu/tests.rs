@@ -1,10 +1,9 @@
 use super::lanes::{Level, levels};
-use super::{Arena, Cpu, Format, PackedWeights, Plan, Products, Threads};
-use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Target};
+use super::{Arena, Cpu, Format, PackedWeights, Plan, Products, Threads, element_bytes};
+use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Span};
 use crate::config::Activation;
-use crate::sample::Draw;
-use crate::sample::{self, Sampling};
+use crate::sample::{self, Draw, Sampling};
 
 fn cpu(level: Level) -> Cpu {
     cpu_of(level, 2)
