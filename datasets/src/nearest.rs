@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_slip_or_a_beginning_finds_its_name_and_another_word_finds_none() {
-        let names = ["lr", "sed", "seed", "temperature", "smollm2-135m-instruct"];
+        let names = ["lr", "eta", "seed", "temperature", "smollm2-135m-instruct"];
         for (word, meant) in [
             ("sede", Some("seed")),
             ("temprature", Some("temperature")),

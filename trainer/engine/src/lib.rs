@@ -7,6 +7,7 @@ pub mod backend;
 pub mod batch;
 pub mod config;
 pub mod error;
+mod file;
 pub mod footprint;
 mod infer;
 pub mod load;

@@ -2,26 +2,21 @@
 //!
 //! The files may be anyone's: lengths are held against the files' sizes and shapes against the configuration before memory is taken for them.
 
-pub(crate) mod gguf;
-pub(crate) mod llama_cpp;
 pub(crate) mod random;
-pub(crate) mod safetensors;
 mod stored;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::config::ModelConfig;
 use crate::error::EngineError;
+use crate::file::gguf::Gguf;
+use crate::file::{llama_cpp, read_text, wrong};
 use crate::text::Text;
-use gguf::Gguf;
 pub use stored::Stored;
 
 /// A weight: row-major values and their shape.
@@ -175,13 +170,6 @@ fn files(path: &Path) -> Result<Files, EngineError> {
     Ok(Files::Gguf(path.to_owned()))
 }
 
-fn wrong(path: &Path, reason: String) -> EngineError {
-    EngineError::Model {
-        path: path.to_owned(),
-        reason,
-    }
-}
-
 fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {
     let entries =
         std::fs::read_dir(folder).map_err(|e| wrong(folder, format!("cannot be read: {e}")))?;
@@ -222,48 +210,6 @@ fn folder_config(folder: &Path) -> Result<ModelConfig, EngineError> {
     Ok(config)
 }
 
-/// The largest of a model's text files are tokenizers of some tens of megabytes.
-const MAX_TEXT_FILE: u64 = 1 << 28;
-
-/// A text file of a model's folder.
-pub(crate) fn read_text(path: &Path) -> Result<String, EngineError> {
-    let unreadable = |e: std::io::Error| wrong(path, format!("cannot be read: {e}"));
-    let (mut file, size) = opened(path).map_err(unreadable)?;
-    if size > MAX_TEXT_FILE {
-        return Err(wrong(
-            path,
-            format!("is {size} bytes long, which is not a file of a model's text side"),
-        ));
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
-    Ok(text)
-}
-
-/// A file and its size. A folder may name a pipe or a device, which has no end or keeps one waiting; these are refused.
-fn opened(path: &Path) -> std::io::Result<(File, u64)> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("it is not a file"));
-    }
-    let file = File::open(path)?;
-    let size = file.metadata()?.len();
-    Ok((file, size))
-}
-
-/// Two of a file's tensors that lie in the same bytes, if there are any. Where there are none, all of them together are stored in no more bytes than the file
-/// has.
-fn overlapping<'a>(
-    tensors: impl Iterator<Item = (&'a str, Range<u64>)>,
-) -> Option<(&'a str, &'a str)> {
-    // A tensor without elements lies nowhere.
-    let mut tensors: Vec<_> = tensors.filter(|(_, place)| !place.is_empty()).collect();
-    tensors.sort_unstable_by_key(|(name, place)| (place.start, *name));
-    let mut neighbours = tensors.iter().zip(tensors.iter().skip(1));
-    neighbours
-        .find(|((_, one), (_, other))| other.start < one.end)
-        .map(|((one, _), (other, _))| (*one, *other))
-}
-
 /// A weight's name without what says that it is of the text part of a model that also sees.
 fn text_name(stored: &str) -> String {
     for (theirs, ours) in [
@@ -298,21 +244,4 @@ fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>, EngineError> {
         }
     }
     Ok(names.iter().map(|name| folder.join(name)).collect())
-}
-
-fn f32_from_le(bytes: &[u8]) -> Vec<f32> {
-    let (values, _) = bytes.as_chunks::<4>();
-    values.iter().map(|b| f32::from_le_bytes(*b)).collect()
-}
-
-fn f32_from_f16_le(bytes: &[u8]) -> Vec<f32> {
-    let (values, _) = bytes.as_chunks::<2>();
-    let half = |b: &[u8; 2]| half::f16::from_le_bytes(*b).to_f32();
-    values.iter().map(half).collect()
-}
-
-fn f32_from_bf16_le(bytes: &[u8]) -> Vec<f32> {
-    let (values, _) = bytes.as_chunks::<2>();
-    let half = |b: &[u8; 2]| half::bf16::from_le_bytes(*b).to_f32();
-    values.iter().map(half).collect()
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::gguf::Gguf;
-use super::safetensors::SafetensorsFile;
-use super::{TensorSource, llama_cpp, shards, text_name, wrong};
+use super::{TensorSource, shards, text_name};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
+use crate::file::gguf::Gguf;
+use crate::file::safetensors::SafetensorsFile;
+use crate::file::{llama_cpp, wrong};
 
 /// The weights in a model's files. Each is read when it is taken, so that those taken before and those to come need no memory.
 pub struct Stored {

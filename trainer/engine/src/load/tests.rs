@@ -549,7 +549,7 @@ proptest! {
         }
         let files = Files::new();
         let path = files.write("model.safetensors", damaged);
-        if let Ok(mut file) = safetensors::SafetensorsFile::open(&path) {
+        if let Ok(mut file) = crate::file::safetensors::SafetensorsFile::open(&path) {
             for (name, shape) in config().tensor_shapes() {
                 let _ = file.tensor(&name, &shape);
             }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::config::ModelConfig;
-use crate::load::gguf::{Gguf, Value as Metadata};
-use crate::load::llama_cpp::token;
+use crate::file::gguf::{Gguf, Value as Metadata};
+use crate::file::llama_cpp::token;
 
 /// llama.cpp's token types that `tokenizer.json` tells apart.
 const NORMAL: i64 = 1;

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::config::ModelConfig;
 use crate::error::EngineError;
-use crate::load::gguf::Gguf;
-use crate::load::read_text;
+use crate::file::gguf::Gguf;
+use crate::file::read_text;
 pub use jiff::civil::Date;
 pub use pieces::Pieces;
 pub use stop::StopStrings;
@@ -94,7 +94,7 @@ impl Text {
         let tokenizer = Tokenizer::from_json(&json)?;
         let special = special_tokens(&Value::Null, &tokenizer, config);
         let source = match gguf.value("tokenizer.chat_template") {
-            Some(crate::load::gguf::Value::Text(source)) => Some(source.as_str()),
+            Some(crate::file::gguf::Value::Text(source)) => Some(source.as_str()),
             _ => None,
         };
         let settings = gguf::tokenizer_config(&special, source, config);

@@ -10,7 +10,7 @@ use blake3::{Hash, Hasher, OUT_LEN};
 use serde_json::{Map, Value, json};
 
 use crate::error::EngineError;
-use crate::load::safetensors::SafetensorsFile;
+use crate::file::safetensors::SafetensorsFile;
 use crate::model::{Model, Part};
 use crate::text::Text;
 

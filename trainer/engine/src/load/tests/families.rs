@@ -4,7 +4,7 @@ use candle_core::Tensor as CandleTensor;
 
 use super::*;
 use crate::config::{Llama3Rope, RopeScaling};
-use crate::load::gguf::Gguf;
+use crate::file::gguf::Gguf;
 
 /// Blocks of every format that is read, wide enough for the widest.
 #[test]

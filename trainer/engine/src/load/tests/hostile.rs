@@ -3,8 +3,8 @@
 use candle_core::Tensor as CandleTensor;
 
 use super::*;
-use crate::load::gguf::{Gguf, Value as Stored};
-use crate::load::safetensors::SafetensorsFile;
+use crate::file::gguf::{Gguf, Value as Stored};
+use crate::file::safetensors::SafetensorsFile;
 
 /// Why a safetensors file of 24 bytes behind this header is refused; `None` where it is not.
 fn refusal(header: &str) -> Option<String> {

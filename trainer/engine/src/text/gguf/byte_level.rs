@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Parts, texts};
-use crate::load::gguf::{Gguf, Value as Metadata};
+use crate::file::gguf::{Gguf, Value as Metadata};
 
 /// GPT-4's pattern with digits in groups of `DIGITS`, as Llama 3 and Qwen2 have it.
 const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

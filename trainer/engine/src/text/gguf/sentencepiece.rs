@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::{NORMAL, Parts, USER_DEFINED, types};
-use crate::load::gguf::{Gguf, Value as Metadata};
-use crate::load::llama_cpp::token;
+use crate::file::gguf::{Gguf, Value as Metadata};
+use crate::file::llama_cpp::token;
 
 /// How SentencePiece writes a space.
 const SPACE: &str = "▁";

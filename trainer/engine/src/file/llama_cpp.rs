@@ -30,7 +30,7 @@ const GEMMA3_SLIDING_THETA: f32 = 10_000.0;
 const GEMMA3_27B_LAYERS: usize = 62;
 
 /// The configuration that a file's metadata describes. The file has no weights besides those that it calls for.
-pub(super) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
+pub(crate) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
     let architecture = match gguf.value("general.architecture") {
         Some(Value::Text(name)) => name.as_str(),
         _ => return Err("does not say its `general.architecture`".into()),
@@ -268,7 +268,7 @@ impl Metadata<'_> {
 }
 
 /// A weight by its Hugging Face name, in Hugging Face's order of rows.
-pub(super) fn tensor(
+pub(crate) fn tensor(
     gguf: &mut Gguf,
     config: &ModelConfig,
     name: &str,
@@ -286,7 +286,7 @@ pub(super) fn tensor(
 }
 
 /// llama.cpp's name of a weight.
-pub(super) fn their_name(name: &str, flags: Flags) -> String {
+pub(crate) fn their_name(name: &str, flags: Flags) -> String {
     match name {
         "model.embed_tokens.weight" => return "token_embd.weight".into(),
         "model.norm.weight" => return "output_norm.weight".into(),
@@ -337,7 +337,7 @@ fn pairs_to_halves(data: &[f32], head_dim: usize, columns: usize) -> Vec<f32> {
 }
 
 /// Whether a path names a GGUF file.
-pub(super) fn is_gguf(path: &Path) -> bool {
+pub(crate) fn is_gguf(path: &Path) -> bool {
     path.extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("gguf"))
 }

@@ -1,0 +1,81 @@
+//! The file formats of models: GGUF, with llama.cpp's names, and safetensors.
+//!
+//! The files may be anyone's: lengths are held against the files' sizes before memory is taken for them.
+
+pub(crate) mod gguf;
+pub(crate) mod llama_cpp;
+pub(crate) mod safetensors;
+
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::EngineError;
+
+/// An error about a file of a model.
+pub(crate) fn wrong(path: &Path, reason: String) -> EngineError {
+    EngineError::Model {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+/// The largest of a model's text files are tokenizers of some tens of megabytes.
+const MAX_TEXT_FILE: u64 = 1 << 28;
+
+/// A text file of a model's folder.
+pub(crate) fn read_text(path: &Path) -> Result<String, EngineError> {
+    let unreadable = |e: std::io::Error| wrong(path, format!("cannot be read: {e}"));
+    let (mut file, size) = opened(path).map_err(unreadable)?;
+    if size > MAX_TEXT_FILE {
+        return Err(wrong(
+            path,
+            format!("is {size} bytes long, which is not a file of a model's text side"),
+        ));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    Ok(text)
+}
+
+/// A file and its size. A folder may name a pipe or a device, which has no end or keeps one waiting; these are refused.
+fn opened(path: &Path) -> std::io::Result<(File, u64)> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
+/// Two of a file's tensors that lie in the same bytes, if there are any. Where there are none, all of them together are stored in no more bytes than the file
+/// has.
+fn overlapping<'a>(
+    tensors: impl Iterator<Item = (&'a str, Range<u64>)>,
+) -> Option<(&'a str, &'a str)> {
+    // A tensor without elements lies nowhere.
+    let mut tensors: Vec<_> = tensors.filter(|(_, place)| !place.is_empty()).collect();
+    tensors.sort_unstable_by_key(|(name, place)| (place.start, *name));
+    let mut neighbours = tensors.iter().zip(tensors.iter().skip(1));
+    neighbours
+        .find(|((_, one), (_, other))| other.start < one.end)
+        .map(|((one, _), (other, _))| (*one, *other))
+}
+
+fn f32_from_le(bytes: &[u8]) -> Vec<f32> {
+    let (values, _) = bytes.as_chunks::<4>();
+    values.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+fn f32_from_f16_le(bytes: &[u8]) -> Vec<f32> {
+    let (values, _) = bytes.as_chunks::<2>();
+    let half = |b: &[u8; 2]| half::f16::from_le_bytes(*b).to_f32();
+    values.iter().map(half).collect()
+}
+
+fn f32_from_bf16_le(bytes: &[u8]) -> Vec<f32> {
+    let (values, _) = bytes.as_chunks::<2>();
+    let half = |b: &[u8; 2]| half::bf16::from_le_bytes(*b).to_f32();
+    values.iter().map(half).collect()
+}
