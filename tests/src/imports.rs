@@ -214,7 +214,7 @@ fn flatten(tree: &UseTree, prefix: &mut Vec<String>, uses: &mut Vec<Use>) {
             uses.push((name.clone(), path(&name)));
         }
         UseTree::Rename(tree) => {
-            uses.push((tree.rename.to_string(), path(&tree.ident.to_string())))
+            uses.push((tree.rename.to_string(), path(&tree.ident.to_string())));
         }
         UseTree::Glob(_) => uses.push(("*".to_owned(), prefix.clone())),
     }

@@ -8,7 +8,7 @@ use datasets::{Dataset, TaskSpec};
 
 use crate::grade::code::{Absent, CodeGrader};
 use crate::graders::Graders;
-use crate::registry::Known;
+use crate::registry::RegisteredTask;
 
 /// How long a thread pauses that finds only references that other processes are making.
 const REST: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_millis(100);
 pub struct Wanted {
     /// The task's id.
     pub id: String,
-    task: Known,
+    task: RegisteredTask,
 }
 
 /// The tasks of a data set that have a reference. One that is both trained on and evaluated is one task.
@@ -35,7 +35,7 @@ pub fn wanted(dataset: Dataset) -> Vec<Wanted> {
         .filter(|task| seen.insert(task.id.clone()))
         .map(|task| Wanted {
             id: task.id,
-            task: Known::from(task.spec),
+            task: RegisteredTask::from(task.spec),
         })
         .collect()
 }

@@ -16,7 +16,7 @@ use crate::grade::code::{self, Absent, CodeGrader, Extraction, Reference, TestMo
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
 use crate::memory;
-use crate::registry::{Known, grader};
+use crate::registry::{RegisteredTask, grader};
 use slot::Slot;
 
 /// Opens the sandbox: slow the first time, so that it happens beside the service.
@@ -119,7 +119,7 @@ impl Graders {
     /// What it has to wait for; a reference that is `given` is not among that.
     pub fn grade_first_pass(
         &self,
-        task: &Known,
+        task: &RegisteredTask,
         prompt: &str,
         completion: &str,
         mode: TestMode,
@@ -141,7 +141,7 @@ impl Graders {
     /// The key of a reference that is missing.
     pub fn grade(
         &self,
-        task: &Known,
+        task: &RegisteredTask,
         prompt: &str,
         completion: &str,
         mode: TestMode,
@@ -160,7 +160,13 @@ impl Graders {
         }
     }
 
-    fn grade_math(&self, task: &Known, prompt: &str, spec: &MathTask, completion: &str) -> Grading {
+    fn grade_math(
+        &self,
+        task: &RegisteredTask,
+        prompt: &str,
+        spec: &MathTask,
+        completion: &str,
+    ) -> Grading {
         let question = asked(task, prompt);
         math::grade(question, &spec.answer, completion, self.settings.math)
     }
@@ -169,7 +175,11 @@ impl Graders {
     ///
     /// # Errors
     /// [`Absent`].
-    pub fn try_reference(&self, task: &Known, first_pass: bool) -> Result<Reference, Absent> {
+    pub fn try_reference(
+        &self,
+        task: &RegisteredTask,
+        first_pass: bool,
+    ) -> Result<Reference, Absent> {
         match &task.spec {
             TaskSpec::Code(spec) if CodeGrader::has_reference(spec) => {
                 let grader = self.code_grader(task).map_err(|_| Absent::Unavailable)?;
@@ -181,17 +191,17 @@ impl Graders {
 
     /// Whether what the own solution of a task returns is in memory or on disk.
     #[must_use]
-    pub fn knows_reference(&self, task: &Known) -> bool {
+    pub fn knows_reference(&self, task: &RegisteredTask) -> bool {
         match (&task.spec, self.code_grader(task)) {
             (TaskSpec::Code(spec), Ok(grader)) => grader.knows_reference(spec),
             _ => false,
         }
     }
 
-    fn code_grader(&self, task: &Known) -> Result<Arc<CodeGrader>, Box<Grading>> {
+    fn code_grader(&self, task: &RegisteredTask) -> Result<Arc<CodeGrader>, Box<Grading>> {
         let grader = self.code.grader()?;
-        Ok(match (task.brought, task.whole) {
-            (true, _) => Arc::new(grader.for_brought()),
+        Ok(match (task.inline, task.whole) {
+            (true, _) => Arc::new(grader.for_inline()),
             (false, true) => Arc::new(grader.for_programs()),
             (false, false) => grader,
         })
@@ -209,7 +219,13 @@ impl Graders {
 
     /// The key of a verdict: everything that it depends on.
     #[must_use]
-    pub fn key(&self, task: &Known, prompt: &str, completion: &str, mode: TestMode) -> Key {
+    pub fn key(
+        &self,
+        task: &RegisteredTask,
+        prompt: &str,
+        completion: &str,
+        mode: TestMode,
+    ) -> Key {
         let writer = KeyWriter::new()
             .field("verdict-1")
             .field(grader(&task.spec));
@@ -304,7 +320,7 @@ impl Graders {
 }
 
 /// The question that a completion answers: the prompt, or where none is given, what a data set says.
-fn asked<'a>(task: &'a Known, prompt: &'a str) -> &'a str {
+fn asked<'a>(task: &'a RegisteredTask, prompt: &'a str) -> &'a str {
     if prompt.is_empty() {
         &task.question
     } else {
@@ -428,7 +444,7 @@ mod tests {
                 atol: 0.0,
                 compare: Compare::Equal,
             });
-            let known = Known::from(spec);
+            let known = RegisteredTask::from(spec);
             let known = if whole { known.for_programs() } else { known };
             [Extraction::Program, Extraction::LastBlock].map(|code| {
                 let settings = GraderSettings {

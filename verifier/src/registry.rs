@@ -13,7 +13,7 @@ use crate::cache::{Key, KeyWriter};
 
 /// A task with the digest of its content.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+pub struct RegisteredTask {
     /// What decides on a completion.
     pub spec: TaskSpec,
     /// Digest of `spec`.
@@ -21,45 +21,45 @@ pub struct Known {
     /// A math task's question, which says what is counted; empty where it came with a request: then the prompt says so.
     pub question: String,
     /// Whether it came with a request, and not from a data set.
-    pub brought: bool,
+    pub inline: bool,
     /// Whether a completion is a whole program, which is run as it stands.
     pub whole: bool,
 }
 
-impl From<TaskSpec> for Known {
+impl From<TaskSpec> for RegisteredTask {
     /// A task of a data set.
-    fn from(spec: TaskSpec) -> Known {
-        Known {
+    fn from(spec: TaskSpec) -> RegisteredTask {
+        RegisteredTask {
             content: spec.digest(),
             spec,
             question: String::new(),
-            brought: false,
+            inline: false,
             whole: false,
         }
     }
 }
 
-impl From<Task> for Known {
+impl From<Task> for RegisteredTask {
     /// The same, with what it asks.
-    fn from(task: Task) -> Known {
+    fn from(task: Task) -> RegisteredTask {
         let question = match &task.spec {
             TaskSpec::Math(_) => task.question,
             TaskSpec::Code(_) | TaskSpec::Lean(_) => String::new(),
         };
-        Known {
+        RegisteredTask {
             question,
-            ..Known::from(task.spec)
+            ..RegisteredTask::from(task.spec)
         }
     }
 }
 
-impl Known {
+impl RegisteredTask {
     /// A task that came with a request. What its own solution may use is less than a data set's may, so that where it has one,
     /// no verdict on it is waited for together with one on the same task of a data set.
     #[must_use]
-    pub fn brought(spec: TaskSpec) -> Known {
+    pub fn inline(spec: TaskSpec) -> RegisteredTask {
         let has_solution = matches!(&spec, TaskSpec::Code(task) if task.canonical.is_some());
-        let known = Known::from(spec);
+        let known = RegisteredTask::from(spec);
         let content = if has_solution {
             KeyWriter::new()
                 .field("brought")
@@ -68,9 +68,9 @@ impl Known {
         } else {
             known.content
         };
-        Known {
+        RegisteredTask {
             content,
-            brought: true,
+            inline: true,
             ..known
         }
     }
@@ -78,8 +78,8 @@ impl Known {
     /// The same task for whole programs. The same text may get another verdict as a completion, in which a program is looked for, so that the verdict has
     /// another key.
     #[must_use]
-    pub fn for_programs(&self) -> Known {
-        Known {
+    pub fn for_programs(&self) -> RegisteredTask {
+        RegisteredTask {
             content: KeyWriter::new()
                 .field("program")
                 .field(self.content.0)
@@ -93,7 +93,7 @@ impl Known {
 /// Tasks by id.
 #[derive(Debug, Default)]
 pub struct Registry {
-    tasks: HashMap<String, Arc<Known>>,
+    tasks: HashMap<String, Arc<RegisteredTask>>,
     datasets: BTreeMap<String, DatasetInfo>,
 }
 
@@ -127,11 +127,11 @@ impl Registry {
     /// Adds a data set's tasks; a task whose id is there already replaces the older.
     pub fn add(&mut self, dataset: Dataset) {
         let (train, eval) = (dataset.train.len(), dataset.eval.len());
-        let tasks: Vec<(String, Known)> = dataset
+        let tasks: Vec<(String, RegisteredTask)> = dataset
             .train
             .into_iter()
             .chain(dataset.eval)
-            .map(|mut task| (std::mem::take(&mut task.id), Known::from(task)))
+            .map(|mut task| (std::mem::take(&mut task.id), RegisteredTask::from(task)))
             .collect();
         // That of the data set as its readers make it.
         let digest = of_tasks(tasks.iter().map(|(id, known)| (id.as_str(), known.content)));
@@ -155,7 +155,7 @@ impl Registry {
 
     /// The task of that id.
     #[must_use]
-    pub fn get(&self, id: &str) -> Option<Arc<Known>> {
+    pub fn get(&self, id: &str) -> Option<Arc<RegisteredTask>> {
         self.tasks.get(id).cloned()
     }
 
@@ -258,9 +258,12 @@ mod tests {
             (code(None), true),
             (code(Some("def f(n): return 2")), false),
         ] {
-            let (own, brought) = (Known::from(spec.clone()), Known::brought(spec));
-            assert_eq!(own.content == brought.content, same, "{own:?}");
-            assert_eq!((own.brought, brought.brought), (false, true));
+            let (own, inline) = (
+                RegisteredTask::from(spec.clone()),
+                RegisteredTask::inline(spec),
+            );
+            assert_eq!(own.content == inline.content, same, "{own:?}");
+            assert_eq!((own.inline, inline.inline), (false, true));
         }
     }
 

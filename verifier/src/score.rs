@@ -10,7 +10,7 @@ use verifier_api::{Judgement, Verdict};
 
 use crate::grade::code::TestMode;
 use crate::metrics::name;
-use crate::registry::Known;
+use crate::registry::RegisteredTask;
 use crate::service::{Batch, Id, Question, Service, judge};
 
 mod audit;
@@ -28,7 +28,7 @@ pub struct Judging<'a> {
     samples: &'a [Sample],
     test_mode: TestMode,
     /// The tasks of whole programs, by name.
-    programs: HashMap<&'a str, Arc<Known>>,
+    programs: HashMap<&'a str, Arc<RegisteredTask>>,
 }
 
 impl<'a> Judging<'a> {

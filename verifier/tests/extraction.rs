@@ -96,8 +96,8 @@ fn each_completion_is_judged_by_the_program_that_it_means() {
             .count()
             >= 120
     );
-    let old = grader.for_brought().extracting(Extraction::LastBlock);
-    let new = grader.for_brought().extracting(Extraction::Program);
+    let old = grader.for_inline().extracting(Extraction::LastBlock);
+    let new = grader.for_inline().extracting(Extraction::Program);
     let mut misjudged = [Misjudged::default(), Misjudged::default()];
     let mut right = 0;
     for completion in &completions {

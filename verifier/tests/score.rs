@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value as Json, json};
 
 /// A folder for a test's files, and for the cache of the programs that it starts.
-struct Place(tempfile::TempDir);
+struct Folder(tempfile::TempDir);
 
 /// What a command printed, and its exit code.
 struct Said {
@@ -20,9 +20,9 @@ struct Said {
     stderr: String,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -93,7 +93,7 @@ fn gzip(text: &str) -> Vec<u8> {
 
 #[test]
 fn samples_come_from_files_and_pipes_packed_or_not() {
-    let place = Place::new();
+    let place = Folder::new();
     let text = samples(3);
     let plain = place.write("samples.jsonl", &text);
     let packed = place.write("samples.jsonl.gz", gzip(&text));
@@ -119,7 +119,7 @@ fn samples_come_from_files_and_pipes_packed_or_not() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let place = Place::new();
+    let place = Folder::new();
     let empty = place.write("empty.jsonl", "");
     let other = place.write(
         "other.jsonl",
@@ -178,7 +178,7 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn samples_that_are_there_twice_count_and_are_noted() {
-    let place = Place::new();
+    let place = Folder::new();
     let path = place.write("twice.jsonl", samples(4) + &samples(4));
     let said = place.score(&["--json", "--samples", &path]);
     assert_eq!(said.code, Some(0));
@@ -194,7 +194,7 @@ fn samples_that_are_there_twice_count_and_are_noted() {
 
 #[test]
 fn what_the_file_holds_is_not_judged_again() {
-    let place = Place::new();
+    let place = Folder::new();
     let path = place.write("samples.jsonl", samples(40));
     let out = place.path("judged.jsonl");
     let args = [
@@ -241,7 +241,7 @@ fn what_the_file_holds_is_not_judged_again() {
 
 #[test]
 fn a_file_of_other_samples_or_other_settings_is_refused_and_kept() {
-    let place = Place::new();
+    let place = Folder::new();
     let path = place.write("samples.jsonl", samples(3));
     let other = place.write("other.jsonl", sample(7) + &samples(3));
     let out = place.path("judged.jsonl");
@@ -272,7 +272,7 @@ fn a_file_of_other_samples_or_other_settings_is_refused_and_kept() {
 
 #[test]
 fn what_has_no_verdict_is_never_counted_as_wrong_and_is_judged_again() {
-    let place = Place::new();
+    let place = Folder::new();
     let tasks = place.write(
         "tasks.jsonl",
         concat!(
@@ -343,7 +343,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 #[test]
 fn a_run_that_is_killed_goes_on_where_its_file_ends() {
     const COUNT: usize = 60_000;
-    let place = Place::new();
+    let place = Folder::new();
     let path = place.write("samples.jsonl", samples(COUNT));
     let out = place.path("judged.jsonl");
     let args = [

@@ -22,7 +22,7 @@ settings! {
         /// A cap.
         cap: f64 = 2.0 => at_least(1.0),
         /// Where.
-        place: Place,
+        place: Location,
     }
     beside {
         /// Where it was found.
@@ -32,7 +32,7 @@ settings! {
 
 choice! {
     /// Where it runs.
-    enum Place {
+    enum Location {
         /// On this machine.
         #[default]
         Here = "here",
@@ -67,7 +67,7 @@ fn a_setting_is_read_as_its_keys_kind() {
     assert_eq!(set("name=12").unwrap().name, "12");
     assert_eq!(set("run.seconds = 5").unwrap().run.seconds, Some(5));
     assert_eq!(set("run.cap=inf").unwrap().run.cap, f64::INFINITY);
-    assert_eq!(set("run.place=there").unwrap().run.place, Place::There);
+    assert_eq!(set("run.place=there").unwrap().run.place, Location::There);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ArgGroup;
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
-use trainer::plan::{MemoryBudget, MemoryEstimate, Plan};
+use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan};
 use trainer::policy::Unloaded;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target, TrainError};
@@ -181,14 +181,14 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
     {
         say(&format!("warning: {warning}"));
     }
-    let plan = Plan::new(config, things, eval, model);
+    let plan = RunPlan::new(config, things, eval, model);
     super::print(&planned(config, &plan))?;
     room?;
     Ok(())
 }
 
 /// The resolved recipe, with the plan in comments: a recipe again.
-fn planned(config: &Config, plan: &Plan) -> String {
+fn planned(config: &Config, plan: &RunPlan) -> String {
     let plan = plan.to_string().replace('\n', "\n# ");
     format!("{}\n\n# {plan}\n", config.to_toml().trim_end())
 }
@@ -280,7 +280,7 @@ mod tests {
     fn what_a_dry_run_prints_is_the_recipe_again() {
         for name in config::built_in() {
             let config = config::load(&name, &["run.updates=1".to_owned()]).unwrap();
-            let printed = planned(&config, &Plan::new(&config, 300, 100, None));
+            let printed = planned(&config, &RunPlan::new(&config, 300, 100, None));
             assert!(printed.contains("\n# 300 training tasks"), "{printed}");
             assert_eq!(config::parse("my.toml", &printed, &[]).unwrap(), config);
         }

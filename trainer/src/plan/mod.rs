@@ -12,7 +12,7 @@ pub use memory::{MemoryBudget, MemoryEstimate, TooLarge};
 
 /// The sizes of a run; `Display` writes them for a person.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct RunPlan {
     /// Training tasks, before prompts that are too long are left out.
     pub tasks: usize,
     /// Held-out tasks.
@@ -41,7 +41,7 @@ pub struct Plan {
     pub model: Option<MemoryEstimate>,
 }
 
-impl Plan {
+impl RunPlan {
     /// The plan of a recipe over a data set of this size, with what its model takes.
     #[must_use]
     pub fn new(
@@ -76,7 +76,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for RunPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |n: usize, word: &str| {
             if n == 1 {

@@ -13,7 +13,7 @@ use super::folder::checkpoint;
 use super::*;
 use crate::config::{self, Config};
 use crate::data::{Prompt, Prompts};
-use crate::plan::{MemoryBudget, MemoryEstimate, Plan};
+use crate::plan::{MemoryBudget, MemoryEstimate, RunPlan};
 use crate::policy::Policy;
 use crate::record::{Alarm, AlarmRecord, EvalRecord, StepRecord, StepTimings, best};
 use crate::reward::RewardClient;
@@ -532,7 +532,7 @@ fn a_plan_counts_what_the_run_will_do() {
         reference: 0,
         checkpoint: 1_600_000_000,
     };
-    let plan = Plan::new(&config, 11, 5, Some(model));
+    let plan = RunPlan::new(&config, 11, 5, Some(model));
     // 33 prompts: 9 updates of 4 prompts, the last of 1; 3 phases of 3 updates.
     assert_eq!(
         (
@@ -569,7 +569,7 @@ fn a_plan_counts_what_the_run_will_do() {
         @"the run takes up to 2.5 GB of the GPU's 2.0 GB: 0.4 GB for weights, 1.2 GB for gradient and moments, 0.3 GB for keys and values, 0.7 GB for kept activations and 0.1 GB for one pass; lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])"
     );
     assert!(
-        Plan::new(&config, 11, 5, None)
+        RunPlan::new(&config, 11, 5, None)
             .to_string()
             .ends_with("so what it takes of memory and disk is not known")
     );

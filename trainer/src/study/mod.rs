@@ -34,7 +34,7 @@ use serde::Serialize;
 
 pub use counted::{Counted, Toy, counted};
 pub use grid::{ETAS, Eta, Names, Setting, grid};
-pub use plan::Plan;
+pub use plan::StudyPlan;
 pub use quality::Quality;
 pub use rows::{Level, Row};
 pub use sampled::{Behaviour, Gradient, Sampled, StudyError, sampled};

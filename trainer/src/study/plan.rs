@@ -13,7 +13,7 @@ const BLOCKS: usize = 16;
 
 /// How much is drawn, and how.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Plan {
+pub struct StudyPlan {
     /// Off-policy groups of each behaviour model, at most: as many of each prompt.
     #[serde(skip)]
     pub groups: usize,
@@ -43,7 +43,7 @@ fn drawing<S: serde::Serializer>(
     .serialize(serializer)
 }
 
-impl Plan {
+impl StudyPlan {
     /// The prompts that are asked, in an order of the seed's: so many that each has [`BLOCKS`] groups.
     #[must_use]
     pub fn prompts(&self, all: &[Arc<Prompt>]) -> Vec<Arc<Prompt>> {
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
     use crate::scripted::{Toy, dataset, prompt};
 
-    fn plan(groups: usize, reference: usize) -> Plan {
-        Plan {
+    fn plan(groups: usize, reference: usize) -> StudyPlan {
+        StudyPlan {
             groups,
             group_size: 4,
             reference,
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn tasks_are_a_choice_of_the_seed_and_few_of_them_are_asked_more_often() {
-        let ids = |plan: &Plan, all| -> Vec<String> {
+        let ids = |plan: &StudyPlan, all| -> Vec<String> {
             let asked = plan.prompts(&prompts(all));
             asked.iter().map(|prompt| prompt.task.id.clone()).collect()
         };

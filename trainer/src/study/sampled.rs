@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::blocks::{Blocks, Reference};
 use super::grid::{Setting, grid, plain};
 use super::parts::{Dlogp, Parts};
-use super::plan::Plan;
+use super::plan::StudyPlan;
 use super::rows::{Level, Row};
 use super::{UPDATE_COMPLETIONS, mean_factor, sample};
 use crate::algo::{self, AlgoError, Baseline, Factor, MAX_LOG_WEIGHT, gradient, log_weight};
@@ -54,7 +54,7 @@ pub struct Behaviour {
     pub name: String,
     /// Updates that it is behind, where that is known; else its place in the list.
     pub staleness: usize,
-    /// What it answered to [`Plan::off_policy`]: all samples of each prompt.
+    /// What it answered to [`StudyPlan::off_policy`]: all samples of each prompt.
     pub answers: Vec<SampledGroup>,
 }
 
@@ -67,7 +67,7 @@ pub struct Sampled {
     pub dataset: String,
     /// How much was drawn, and how.
     #[serde(flatten)]
-    pub plan: Plan,
+    pub plan: StudyPlan,
     /// Prompts that were asked.
     pub prompts: usize,
     /// Groups of each behaviour model.
@@ -109,7 +109,7 @@ pub struct Gradient {
 pub fn sampled(
     policy: &dyn Policy,
     (model, dataset): (&str, &str),
-    plan: &Plan,
+    plan: &StudyPlan,
     reference: &[SampledGroup],
     behaviours: &[Behaviour],
     stop: &Stop,
@@ -150,7 +150,7 @@ pub fn sampled(
 /// What all measurements share.
 struct Course<'a> {
     policy: &'a dyn Policy,
-    plan: &'a Plan,
+    plan: &'a StudyPlan,
     prompts: usize,
     blocks: usize,
     stop: &'a Stop,

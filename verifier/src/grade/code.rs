@@ -57,7 +57,7 @@ pub struct CodeGrader {
     suites: Arc<Suites>,
     extraction: Extraction,
     /// Whether tasks come with requests, and not from a data set.
-    brought: bool,
+    inline: bool,
     /// Whether what is judged are whole programs, and no completions that hold some.
     whole: bool,
 }
@@ -128,7 +128,7 @@ impl CodeGrader {
             expectations: Arc::new(Expectations::new(memory, shelf)),
             suites: Arc::new(Suites::new()),
             extraction: Extraction::default(),
-            brought: false,
+            inline: false,
             whole: false,
         }
     }
@@ -141,14 +141,14 @@ impl CodeGrader {
 
     /// The same grader for tasks that come with requests. What the solution of such a task returns stays in memory alone: whoever may ask must not fill the disk.
     #[must_use]
-    pub fn for_brought(&self) -> CodeGrader {
+    pub fn for_inline(&self) -> CodeGrader {
         CodeGrader {
             sandbox: Arc::clone(&self.sandbox),
             limits: self.limits,
             expectations: Arc::clone(&self.expectations),
             suites: Arc::clone(&self.suites),
             extraction: self.extraction,
-            brought: true,
+            inline: true,
             whole: self.whole,
         }
     }
@@ -162,7 +162,7 @@ impl CodeGrader {
             expectations: Arc::clone(&self.expectations),
             suites: Arc::clone(&self.suites),
             extraction: self.extraction,
-            brought: self.brought,
+            inline: self.inline,
             whole: true,
         }
     }

@@ -14,7 +14,7 @@ use super::judge::JudgeJob;
 use crate::cache::Key;
 use crate::grade::code::Absent;
 use crate::pool::{Job, Lane, Pool};
-use crate::registry::Known;
+use crate::registry::RegisteredTask;
 
 /// How often it is looked whether another process has made a reference.
 const LOOK: Duration = Duration::from_millis(10);
@@ -116,7 +116,7 @@ pub(super) fn wait(job: JudgeJob, key: Key) {
 /// A task's own solution, to be run for the samples that wait for it.
 struct SolutionJob {
     service: Arc<Service>,
-    task: Arc<Known>,
+    task: Arc<RegisteredTask>,
     key: Key,
     lane: Lane,
     first_pass: bool,

@@ -15,7 +15,7 @@ use verifier_api::RequestLimits;
 
 use super::{Id, ProblemResponse, number, surrogates};
 use crate::grade::code::TestMode;
-use crate::registry::{Known, Registry};
+use crate::registry::{RegisteredTask, Registry};
 
 /// An item with its task.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Question {
     /// The client's own name for it.
     pub id: Id,
     /// What decides.
-    pub task: Arc<Known>,
+    pub task: Arc<RegisteredTask>,
     /// The prompt as the model saw it; empty where the client does not say. The verdict's key holds it; of the graders, only that of mathematics looks at it.
     pub prompt: String,
     /// What the model answered.
@@ -115,7 +115,7 @@ fn question(item: &RawValue, registry: &Registry) -> Result<Question, Fault> {
                     "it belongs to a task that is named; leave it out where the task itself is sent",
                 ));
             }
-            None => Arc::new(Known::brought(task(reference)?)),
+            None => Arc::new(RegisteredTask::inline(task(reference)?)),
         },
         prompt: fields.optional_string("prompt")?.unwrap_or_default(),
         completion: fields.string("completion")?,
@@ -142,7 +142,11 @@ fn question(item: &RawValue, registry: &Registry) -> Result<Question, Fault> {
 }
 
 /// The task of that id, which must be the one that the client means where it says by a digest which that is.
-fn named(id: &str, digest: Option<&str>, registry: &Registry) -> Result<Arc<Known>, Fault> {
+fn named(
+    id: &str,
+    digest: Option<&str>,
+    registry: &Registry,
+) -> Result<Arc<RegisteredTask>, Fault> {
     let known = registry
         .get(id)
         .ok_or_else(|| ("task".to_owned(), registry.missing(id)))?;

@@ -1,5 +1,5 @@
-mod brought;
 mod connections;
+mod inline;
 mod queue;
 mod references;
 mod written;

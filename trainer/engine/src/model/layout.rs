@@ -204,7 +204,7 @@ impl Layout {
 
     /// The block's matrix that a tensor is rows of, and its elements in it; `None` for tensors that are in no such matrix.
     pub(crate) fn rows_of(&self, tensor: Place) -> Option<(usize, Projection, Range<usize>)> {
-        let acts = |whole: Place| {
+        let inside = |whole: Place| {
             let (start, end) = (tensor.offset, tensor.offset + tensor.len);
             (whole.offset <= start && end <= whole.offset + whole.len)
                 .then(|| start - whole.offset..end - whole.offset)
@@ -212,7 +212,7 @@ impl Layout {
         self.blocks.iter().enumerate().find_map(|(layer, block)| {
             Projection::ALL
                 .into_iter()
-                .find_map(|which| Some((layer, which, acts(block.matrix(which))?)))
+                .find_map(|which| Some((layer, which, inside(block.matrix(which))?)))
         })
     }
 }

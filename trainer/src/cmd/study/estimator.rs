@@ -14,7 +14,7 @@ use trainer::rollout::{
 };
 use trainer::stderr::say;
 use trainer::stop::Stop;
-use trainer::study::{self, Behaviour, Plan, Sampled, Study, StudyError, Toy};
+use trainer::study::{self, Behaviour, Sampled, Study, StudyError, StudyPlan, Toy};
 
 use crate::cmd::args::{
     DeviceArgs, PromptArgs, model_path, open_dataset, open_model, temperature, up_to,
@@ -170,7 +170,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;
     let tasks = args.split.tasks(dataset);
     let prompts = tokio::task::block_in_place(|| prompts::of_tasks(&renderer, &engine, tasks))?;
-    let plan = Plan {
+    let plan = StudyPlan {
         groups: args.groups,
         group_size: args.group_size,
         reference: args.reference,
@@ -240,7 +240,7 @@ async fn draw(
     policy: Arc<dyn Policy>,
     rewards: &RewardClient,
     queries: &[RolloutRequest],
-    plan: &Plan,
+    plan: &StudyPlan,
     stop: &Stop,
 ) -> anyhow::Result<Vec<SampledGroup>> {
     let progress = Progress::default();

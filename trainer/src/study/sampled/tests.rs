@@ -8,8 +8,8 @@ use crate::rollout::{RolloutRequest, Sample, SamplingParams};
 use crate::scripted::{Toy, dataset, prompt};
 use crate::study::{Eta, Quality};
 
-fn plan(groups: usize, reference: usize) -> Plan {
-    Plan {
+fn plan(groups: usize, reference: usize) -> StudyPlan {
+    StudyPlan {
         groups,
         group_size: 4,
         reference,
@@ -38,7 +38,7 @@ fn prompts() -> Vec<Arc<Prompt>> {
 fn draw(
     policy: &Toy,
     queries: &[RolloutRequest],
-    plan: &Plan,
+    plan: &StudyPlan,
     judge: &dyn Fn(&str) -> Option<f64>,
 ) -> Vec<SampledGroup> {
     let requests = queries.iter().map(|query| engine::GenerateRequest {
@@ -86,7 +86,7 @@ fn likes_b(text: &str) -> Option<f64> {
 }
 
 fn study(
-    plan: &Plan,
+    plan: &StudyPlan,
     behaviours: &[Toy],
     judge: &dyn Fn(&str) -> Option<f64>,
 ) -> Result<Sampled, StudyError> {

@@ -58,7 +58,7 @@ pub(super) struct Order<'a> {
     /// Those of a program of the task, before it is known what the solution takes.
     pub limits: &'a Limits,
     /// Whether the task came with a request.
-    pub brought: bool,
+    pub inline: bool,
 }
 
 /// Expected values by task.
@@ -108,13 +108,13 @@ impl Expectations {
         if let Some(known) = self.known(&key) {
             return Ok(known);
         }
-        let _making = self.claim(key, order.brought).ok_or(Absent::Elsewhere)?;
+        let _making = self.claim(key, order.inline).ok_or(Absent::Elsewhere)?;
         // Another may have made it just before.
         if let Some(known) = self.known(&key) {
             return Ok(known);
         }
         let made = order.run(first_pass)?.map(Arc::new);
-        self.store(key, &made, order.brought);
+        self.store(key, &made, order.inline);
         Ok(made)
     }
 
@@ -122,7 +122,7 @@ impl Expectations {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn claim(&self, key: Key, brought: bool) -> Option<Making<'_>> {
+    fn claim(&self, key: Key, inline: bool) -> Option<Making<'_>> {
         if !self.making().insert(key) {
             return None;
         }
@@ -131,7 +131,7 @@ impl Expectations {
             key,
             _claim: None,
         };
-        if let Some(shelf) = self.shelf.as_ref().filter(|_| !brought) {
+        if let Some(shelf) = self.shelf.as_ref().filter(|_| !inline) {
             making._claim = Some(shelf.claim(&key)?);
         }
         Some(making)
@@ -153,11 +153,11 @@ impl Expectations {
         Some(read)
     }
 
-    /// Whoever may ask must not fill the disk with what was `brought`.
-    fn store(&self, key: Key, made: &Outcome, brought: bool) {
+    /// Whoever may ask must not fill the disk with inline tasks.
+    fn store(&self, key: Key, made: &Outcome, inline: bool) {
         self.remember(key, made);
         if let Some(shelf) = &self.shelf
-            && !brought
+            && !inline
             && let Ok(made) = made
             && let Ok(bytes) = serde_json::to_vec(&**made)
         {

@@ -49,7 +49,7 @@ impl CodeGrader {
             solution: task.canonical.as_deref().unwrap_or_default(),
             calls: &calls_of(task),
             limits: &self.limits,
-            brought: self.brought,
+            inline: self.inline,
         })
     }
 }

@@ -7,10 +7,10 @@ use sandboxes::{Call, End, Run};
 use super::*;
 use crate::scripted::{Scripted, completed, ended};
 
-mod brought;
 mod clock;
 mod faulty;
 mod first_pass;
+mod inline;
 mod reference;
 
 /// `f(n) == 2 * n` for 1, 2 and 3.

@@ -149,7 +149,7 @@ fn all_that_decides_on_a_function_can_be_brought() {
         "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1, "compare": "not-none"
     }));
     let question = only(&whole, &Registry::default()).unwrap();
-    assert!(question.task.brought);
+    assert!(question.task.inline);
     let test = |n: i64, expected| CodeTest {
         args: vec![Value::from(n)],
         expected,

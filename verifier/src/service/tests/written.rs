@@ -117,13 +117,13 @@ async fn the_prompt_says_what_is_counted_or_else_the_question_of_the_data_set() 
         item["prompt"] = json!(prompt);
         item
     };
-    let brought = || json!({ "kind": "math", "answer": "2" });
+    let inline = || json!({ "kind": "math", "answer": "2" });
     let items = json!([
         asked(json!("sums/1"), ""),
         asked(json!("sums/1"), "How many blorgs?"),
-        asked(brought(), "And how many blorgs?"),
+        asked(inline(), "And how many blorgs?"),
         asked(json!("sums/1"), "How many?"),
-        asked(brought(), ""),
+        asked(inline(), ""),
     ]);
     let (_, body) = verify(&app, &items).await;
     let results = body["results"].as_array().unwrap();

@@ -16,7 +16,7 @@ mod threads;
 use std::ops::Range;
 
 use self::arena::Arena;
-use self::attention::{Gradients, Operands, Plan, Raw};
+use self::attention::{AttentionPlan, Gradients, Operands, Raw};
 use self::gemm::{Format, Operand, Products, Right};
 use self::lanes::Level;
 use self::packed::PackedWeights;
@@ -50,7 +50,7 @@ pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend
         threads: Threads::start(threads)?,
         level: Level::detect(),
         batch: Batch::default(),
-        plan: Plan::default(),
+        plan: AttentionPlan::default(),
         products: Products::default(),
         weights: PackedWeights::default(),
         partial: Vec::new(),
@@ -69,7 +69,7 @@ struct Cpu {
     threads: Threads,
     level: Level,
     batch: Batch,
-    plan: Plan,
+    plan: AttentionPlan,
     element_bytes: ElementBytes,
     format: Format,
     products: Products,
@@ -188,7 +188,7 @@ impl Backend for Cpu {
     ) -> Result<(), EngineError> {
         assert_eq!(tokens, batch.tokens.len(), "batches are not padded here");
         batch.check(store_rows).map_err(EngineError::Request)?;
-        self.plan = Plan::new(&batch.spans);
+        self.plan = AttentionPlan::new(&batch.spans);
         self.batch.clone_from(batch);
         Ok(())
     }

@@ -8,14 +8,14 @@ use super::threads::Threads;
 use crate::backend::Buf;
 
 /// First element of a matrix in its block, and its rows.
-type Place = (usize, usize);
+type Extent = (usize, usize);
 
 /// Panels of the matrices of some blocks.
 #[derive(Default)]
 pub(super) struct PackedWeights {
     /// Blocks of weights.
     blocks: BTreeSet<u32>,
-    matrices: BTreeMap<(u32, Place), Matrix>,
+    matrices: BTreeMap<(u32, Extent), Matrix>,
 }
 
 struct Matrix {

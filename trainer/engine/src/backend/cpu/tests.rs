@@ -1,5 +1,5 @@
 use super::lanes::{Level, levels};
-use super::{Arena, Cpu, Format, PackedWeights, Plan, Products, Threads, element_bytes};
+use super::{Arena, AttentionPlan, Cpu, Format, PackedWeights, Products, Threads, element_bytes};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Span};
 use crate::config::Activation;
@@ -15,7 +15,7 @@ fn cpu_of(level: Level, threads: usize) -> Cpu {
         threads: Threads::start(Some(threads)).expect("some threads"),
         level,
         batch: Batch::default(),
-        plan: Plan::default(),
+        plan: AttentionPlan::default(),
         element_bytes: element_bytes(Dtype::F32),
         format: Format::F32,
         products: Products::default(),

@@ -15,7 +15,7 @@ pub(super) const NO_ROW: u32 = u32::MAX;
 
 /// Where the parts of a batch lie, in words.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Plan {
+pub(super) struct BatchPlan {
     /// Tokens, those for the shape's sake included.
     pub(super) tokens: usize,
     /// Spans of one query, which come first; those for the shape's sake have none.
@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) address: Address,
 }
 
-impl Plan {
+impl BatchPlan {
     fn at(&self, words: usize) -> Address {
         self.address + 4 * words as u64
     }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn tiles_cover_the_queries_of_every_span() {
         let mut words = Vec::new();
-        let plan = Plan::new(&group(), 81, &mut words);
+        let plan = BatchPlan::new(&group(), 81, &mut words);
         assert_eq!(words[plan.tiles_at..], [0, 0, 1, 0, 1, 64, 2, 0]);
         assert_eq!((plan.tiles, plan.single_tiles, plan.single), (4, 1, 1));
         assert_eq!(&words[plan.spans_at..][..5], [80, 1, 71, 0, 2]);
@@ -300,9 +300,9 @@ mod tests {
             spans: (0..n).map(|i| span(i, 1, &[(4 * i, 4)])).collect(),
         };
         let (mut few, mut many) = (Vec::new(), Vec::new());
-        let padded = Plan::new(&decode(3), 8, &mut few);
-        let full = Plan::new(&decode(8), 8, &mut many);
-        let fixed = |p: &Plan| {
+        let padded = BatchPlan::new(&decode(3), 8, &mut few);
+        let full = BatchPlan::new(&decode(8), 8, &mut many);
+        let fixed = |p: &BatchPlan| {
             [
                 p.positions_at,
                 p.rows_at,

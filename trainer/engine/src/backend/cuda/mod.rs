@@ -27,7 +27,7 @@ mod staging;
 use std::ops::Range;
 
 use self::arena::Arena;
-use self::batch::{Alike, KeyTiles, Plan};
+use self::batch::{Alike, BatchPlan, KeyTiles};
 use self::call::{blocks, decode, device_error, elementwise, encoded, size, word};
 use self::driver::{Arg, Driver, Fault, Format, Launch};
 use self::passes::Recordings;
@@ -64,7 +64,7 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
         arena: Arena::default(),
         scratch: Scratch::default(),
         batch: Batch::default(),
-        plan: Plan::default(),
+        plan: BatchPlan::default(),
         key_tiles: None,
         draws: 0,
         words: Vec::new(),
@@ -86,7 +86,7 @@ struct Cuda {
     arena: Arena,
     scratch: Scratch,
     batch: Batch,
-    plan: Plan,
+    plan: BatchPlan,
     key_tiles: Option<KeyTiles>,
     /// Number of draws of the current batch.
     draws: usize,
@@ -198,7 +198,7 @@ impl Backend for Cuda {
         self.check()?;
         batch.check(store_rows).map_err(EngineError::Request)?;
         let mut words = std::mem::take(&mut self.words);
-        let mut plan = Plan::new(batch, tokens, &mut words);
+        let mut plan = BatchPlan::new(batch, tokens, &mut words);
         let address = self.send(Use::Batch, &words);
         self.words = words;
         self.check()?;

@@ -29,7 +29,7 @@ const CHOICES: usize = 4;
 /// cuBLASLt, with what it was found to do best for each shape, which is dropped before it.
 #[derive(Debug)]
 pub(super) struct Products {
-    plans: HashMap<Shape, Plan>,
+    plans: HashMap<Shape, ProductPlan>,
     handle: Handle,
     workspace: Memory,
     workspace_bytes: usize,
@@ -65,7 +65,7 @@ impl Products {
             if self.plans.len() >= KEPT {
                 self.plans.clear();
             }
-            let plan = Plan::new(&self.handle, &shape, self.workspace_bytes)?;
+            let plan = ProductPlan::new(&self.handle, &shape, self.workspace_bytes)?;
             self.plans.insert(shape, plan);
         }
         let Some(plan) = self.plans.get_mut(&shape) else {
@@ -135,7 +135,7 @@ fn data_type(format: Format) -> cudaDataType {
 
 /// What a shape is multiplied with.
 #[derive(Debug)]
-struct Plan {
+struct ProductPlan {
     description: Description,
     left: Layout,
     right: Layout,
@@ -144,7 +144,7 @@ struct Plan {
     algorithms: Vec<sys::cublasLtMatmulAlgo_t>,
 }
 
-impl Plan {
+impl ProductPlan {
     /// Asks cuBLASLt for what it takes to be the quickest.
     fn new(handle: &Handle, shape: &Shape, workspace_bytes: usize) -> Result<Self, Fault> {
         let description = Description::new()?;

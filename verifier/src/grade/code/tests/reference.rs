@@ -99,7 +99,7 @@ fn a_solution_is_run_by_one_grader_of_those_that_share_a_folder() {
         // A task that came with a request has nothing to do with the folder.
         assert!(
             other
-                .for_brought()
+                .for_inline()
                 .try_reference(&self::task(Some("brought")), false)
                 .is_ok()
         );

@@ -7,7 +7,7 @@ use super::super::lanes::{LANES, Lanes, Level, at_level};
 use super::super::rowwise::dot;
 use super::forward::{cap_scores, mask, transpose, visible};
 use super::kernels::{Weighted, combine, scores};
-use super::plan::{Plan, Task};
+use super::plan::{AttentionPlan, Task};
 use super::turns::{Progress, Turn};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
@@ -257,7 +257,7 @@ const MANY: usize = 4;
 /// Gradients of a planned batch, the same whatever the number of threads; `each` as in the forward pass.
 pub(in super::super) fn backward(
     level: Level,
-    plan: &Plan,
+    plan: &AttentionPlan,
     operands: Operands,
     gradients: Gradients,
     threads: usize,

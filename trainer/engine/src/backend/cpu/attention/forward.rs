@@ -5,7 +5,7 @@
 use super::super::gate::capped;
 use super::super::lanes::{LANES, Lanes, Level, at_level};
 use super::kernels::{Weighted, combine, scores};
-use super::plan::{Block, Plan, Task};
+use super::plan::{AttentionPlan, Block, Task};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
 /// A maximum below all scores, yet finite: exp(−∞ − it) is 0, not NaN.
@@ -315,7 +315,7 @@ pub(super) unsafe fn transpose(
 /// Attention of a planned batch; `each` runs a function for each number below its first argument, on as many threads as there are.
 pub(in super::super) fn forward(
     level: Level,
-    plan: &Plan,
+    plan: &AttentionPlan,
     operands: Operands,
     y: Raw,
     lse: Raw,

@@ -12,7 +12,7 @@ mod turns;
 
 pub(super) use backward::{Gradients, backward};
 pub(super) use forward::forward;
-pub(super) use plan::Plan;
+pub(super) use plan::AttentionPlan;
 
 use super::lanes::LANES;
 use super::strided;

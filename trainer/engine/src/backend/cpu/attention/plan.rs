@@ -122,7 +122,7 @@ impl Task {
 
 /// Tasks of a batch.
 #[derive(Debug, Default)]
-pub(in super::super) struct Plan {
+pub(in super::super) struct AttentionPlan {
     pub(super) tasks: Vec<Task>,
     /// Tasks (by number) that share rows of keys with each other and with no others. In the backward pass they add to the same rows of gradients.
     pub(super) components: Vec<Vec<usize>>,
@@ -130,7 +130,7 @@ pub(in super::super) struct Plan {
     pub(super) in_place: bool,
 }
 
-impl Plan {
+impl AttentionPlan {
     /// Plans a batch whose spans have been checked.
     pub(in super::super) fn new(spans: &[Span]) -> Self {
         let mut tasks = Vec::new();
@@ -256,7 +256,7 @@ fn components(tasks: &[Task]) -> (Vec<Vec<usize>>, bool) {
 mod tests {
     use std::ops::Range;
 
-    use super::{Block, Plan};
+    use super::{AttentionPlan, Block};
     use crate::batch::Span;
 
     /// `(first row, number of rows, place in the block, pieces)`.
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn completions_of_a_prompt_share_a_task_and_read_the_prompt_once() {
-        let plan = Plan::new(&[
+        let plan = AttentionPlan::new(&[
             span(0, 5, &[(0, 5)]),
             span(5, 2, &[(0, 5), (5, 2)]),
             span(7, 3, &[(0, 5), (7, 3)]),
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn blocks_begin_at_multiples_of_their_size_wherever_the_rows_lie() {
-        let plan = Plan::new(&[span(0, 1, &[(100, 70), (16, 16), (48, 50)])]);
+        let plan = AttentionPlan::new(&[span(0, 1, &[(100, 70), (16, 16), (48, 50)])]);
         let blocks = &plan.tasks[0].blocks;
         let sizes: Vec<_> = blocks.iter().map(|b| (b.position, b.len)).collect();
         assert_eq!(sizes, [(0, 64), (64, 64), (128, 8)]);
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn rows_that_stand_at_two_positions_are_noticed() {
         let apart = |second: &[(usize, usize)]| {
-            let plan = Plan::new(&[span(0, 40, &[(0, 40)]), span(40, 1, second)]);
+            let plan = AttentionPlan::new(&[span(0, 40, &[(0, 40)]), span(40, 1, second)]);
             (plan.components.len(), plan.in_place)
         };
         assert_eq!(apart(&[(0, 30), (90, 1)]), (1, true));
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn keys_that_no_query_sees_are_not_read() {
-        let plan = Plan::new(&[span(0, 100, &[(0, 100)])]);
+        let plan = AttentionPlan::new(&[span(0, 100, &[(0, 100)])]);
         let seen: Vec<usize> = plan
             .tasks
             .iter()
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn sequences_apart_are_components_apart_and_long_ones_are_cut() {
-        let plan = Plan::new(&[span(0, 70, &[(0, 70)]), span(70, 1, &[(100, 40)])]);
+        let plan = AttentionPlan::new(&[span(0, 70, &[(0, 70)]), span(70, 1, &[(100, 40)])]);
         assert_eq!(plan.tasks.len(), 4);
         assert_eq!(plan.components, [vec![0, 1, 2], vec![3]]);
         assert!(plan.in_place);

@@ -16,10 +16,10 @@ fn needing(fuel: u64) -> Scripted {
 fn a_solution_from_a_request_may_run_as_long_as_one_from_a_data_set() {
     // What task 599 of MBPP+ takes.
     let (own, sandbox) = grader(needing(698_000_000_000));
-    let brought = own.for_brought();
+    let inline = own.for_inline();
     let task = task(Some("slow"));
     // Once its values are there, they serve for both.
-    for (grader, runs) in [(&brought, 2), (&own, 3)] {
+    for (grader, runs) in [(&inline, 2), (&own, 3)] {
         let grading = grader.grade(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Verdict::Correct);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
@@ -29,10 +29,10 @@ fn a_solution_from_a_request_may_run_as_long_as_one_from_a_data_set() {
 #[test]
 fn a_solution_that_does_not_end_is_run_once_for_all_samples() {
     let (own, sandbox) = grader(needing(u64::MAX));
-    let brought = own.for_brought();
+    let inline = own.for_inline();
     let task = task(Some("slow"));
     for program in ["one", "two", "three"] {
-        for grader in [&brought, &own] {
+        for grader in [&inline, &own] {
             let grading = grader.grade(&task, program, TestMode::All);
             assert_eq!(
                 (grading.verdict, grading.reward(), grading.retryable),
@@ -67,11 +67,11 @@ fn the_values_of_a_solution_from_a_request_are_not_stored_on_disk() {
     let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
     // Nothing has room in memory.
     let own = CodeGrader::new(shared, Limits::default(), 0, Some(Arc::clone(&shelf)));
-    let brought = own.for_brought();
+    let inline = own.for_inline();
     let task = task(Some("solution"));
     let mut runs = 0;
     // A run of the program, and one of the solution where its values are not there.
-    for (grader, more) in [(&brought, 2), (&brought, 2), (&own, 2), (&own, 1)] {
+    for (grader, more) in [(&inline, 2), (&inline, 2), (&own, 2), (&own, 1)] {
         let grading = grader.grade(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Verdict::Correct);
         runs += more;
