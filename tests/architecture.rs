@@ -203,6 +203,30 @@ fn unsafe_stands_only_in_the_backends_and_where_modules_are_loaded() {
     assert!(inside > 0, "no `unsafe` at all: is the search wrong?");
 }
 
+/// Where a backend is chosen or compared with another; everything else in the engine sees `dyn Backend`.
+const BACKENDS: &[&str] = &[
+    "trainer/engine/src/backend/",
+    "trainer/engine/src/worker/device.rs",
+    "trainer/engine/src/parity",
+];
+
+#[test]
+fn no_code_above_the_backends_asks_which_one_it_has() {
+    let above: Vec<_> = sources()
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("trainer/engine/src/"))
+        .filter(|(path, _)| !BACKENDS.iter().any(|allowed| path.starts_with(allowed)))
+        .collect();
+    assert!(above.len() > 40, "only {} files", above.len());
+    for (path, source) in above {
+        let code = code_of(&source);
+        let (code, _) = code.split_once("#[cfg(test)]").unwrap_or((&code, ""));
+        for name in ["cpu::", "cuda::", "backend::cpu", "backend::cuda"] {
+            assert!(!code.contains(name), "{path} names a backend: {name}");
+        }
+    }
+}
+
 #[test]
 fn imports_run_one_way() {
     let mut refused = Vec::new();
