@@ -151,12 +151,19 @@ pub enum ConfigError {
     },
     /// A key that there is not, or a value that it cannot have.
     #[error("{0}{pointer}", pointer = where_keys_are_listed(.0))]
-    Setting(#[from] SettingError),
+    Setting(SettingError),
+}
+
+// Not `#[from]`, which would make it the source too, and print it twice.
+impl From<SettingError> for ConfigError {
+    fn from(error: SettingError) -> ConfigError {
+        ConfigError::Setting(error)
+    }
 }
 
 fn where_keys_are_listed(error: &SettingError) -> &'static str {
     match error {
-        SettingError::UnknownKey { .. } => ". `rapid-verifier serve --help` lists the keys",
+        SettingError::UnknownKey { .. } => "; `rapid-verifier serve --help` lists the keys",
         _ => "",
     }
 }

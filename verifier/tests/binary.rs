@@ -52,7 +52,7 @@ fn a_usage_error_exits_2_and_a_failure_1() {
         (
             &["serve", "--set", "limits.items=abc"],
             2,
-            "--set: `limits.items` takes a whole number",
+            "error: --set limits.items=abc: `limits.items` takes a whole number of at least 1, not \"abc\"\n",
         ),
         (&["serve", "--listen", "localhost"], 2, "a host and a port"),
         (

@@ -42,7 +42,7 @@ fn an_unknown_key_is_refused_with_the_nearest_named() {
         assert!(
             error.contains("verifier.toml: there is no key")
                 && error.contains(near)
-                && error.ends_with(". `rapid-verifier serve --help` lists the keys"),
+                && error.ends_with("; `rapid-verifier serve --help` lists the keys"),
             "{text}: {error}"
         );
     }
