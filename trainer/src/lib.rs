@@ -12,7 +12,7 @@
 //! [`config`] resolves a recipe once; [`data`] makes prompts of tasks and orders them; [`rollout`] samples completions from a
 //! [`policy::Policy`] and has them judged by [`reward`] as they finish; [`algo`] turns log-probabilities and rewards into the gradient
 //! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption;
-//! [`carried`] is what its checkpoints say of it. [`study`] measures what the estimators of [`algo`] do. Who looks on
+//! [`checkpoint_settings`] is what its checkpoints say of it. [`study`] measures what the estimators of [`algo`] do. Who looks on
 //! reads samples by [`transcript`] and curves by [`tensorboard`].
 
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! An inference phase: the policy samples completions, and each goes to the verifier as it finishes, while others are still being sampled.
 //!
-//! Training and evaluation both sample through [`collect`].
+//! Training and evaluation both sample through [`collect()`].
 
 mod collect;
 mod padding;

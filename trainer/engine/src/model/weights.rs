@@ -21,7 +21,7 @@ pub enum Part {
 }
 
 impl Model {
-    /// A weight, its moment or its gradient, by its name in [`ModelConfig::tensor_shapes`] or [`Model::trained_shapes`]. Moments and gradients are an error before the first
+    /// A weight, its moment or its gradient, by its name in [`crate::config::ModelConfig::tensor_shapes`] or [`Model::trained_shapes`]. Moments and gradients are an error before the first
     /// update, and for what is not trained.
     pub fn tensor(&mut self, name: &str, part: Part) -> Result<Vec<f32>, EngineError> {
         let buf = self.buffer(name, part)?;

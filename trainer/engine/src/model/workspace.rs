@@ -257,7 +257,7 @@ impl BlockActivations {
         [w.heads * tokens, w.hidden * tokens]
     }
 
-    /// Cuts buffers of [`Inside::len`] elements.
+    /// Cuts buffers of [`BlockActivations::len`] elements.
     pub(crate) fn cut(buf: PerDtype<Buf>, widths: Widths, tokens: usize) -> Self {
         let activations = Self::activations(widths, tokens);
         let [qkv, normed, attention, attended, gate_up, ffn_out] =

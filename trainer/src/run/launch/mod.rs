@@ -38,7 +38,7 @@ pub enum Target {
 
 /// What `rapid train` starts.
 pub struct Launch {
-    /// The resolved configuration; see [`resume_config`] for a run to resume.
+    /// The resolved configuration; see [`resume_config()`] for a run to resume.
     pub config: Config,
     /// A folder of data sets, before the cache folder; that of the run to resume unless given.
     pub data_dir: Option<PathBuf>,
