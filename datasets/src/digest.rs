@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Dataset, TaskSpec, Value};
+use crate::{Dataset, Task, TaskSpec, Value};
 
 /// A digest of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,6 +91,23 @@ impl TaskSpec {
             }
         }
         .finish()
+    }
+}
+
+impl Task {
+    /// Of all that it asks and of what decides: two tasks with the same digest give the same prompts and verdicts.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let example = match &self.spec {
+            TaskSpec::Code(task) => task.example.as_ref(),
+            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+        };
+        DigestWriter::new()
+            .field(&self.id)
+            .field(&self.question)
+            .fields(example.iter())
+            .field(self.spec.digest().0)
+            .finish()
     }
 }
 
@@ -209,6 +226,28 @@ mod tests {
             .fields(["2"].iter())
             .finish();
         assert_eq!(TaskSpec::Code(code()).digest(), by_hand);
+    }
+
+    #[test]
+    fn a_tasks_digest_is_of_all_that_it_asks_and_of_what_decides() {
+        let task = |id: &str, question: &str, spec: &TaskSpec| Task {
+            id: id.to_owned(),
+            question: question.to_owned(),
+            spec: spec.clone(),
+        };
+        let (plain, mut shown) = (TaskSpec::Code(code()), code());
+        shown.example = Some("f(1)".to_owned());
+        let tasks = [
+            task("d/1", "f?", &plain),
+            task("d/2", "f?", &plain),
+            task("d/1", "f!", &plain),
+            task("d/1", "f?", &TaskSpec::Code(shown)),
+            task("d/1", "f?", &math("1")),
+        ];
+        let mut digests = tasks.each_ref().map(Task::digest);
+        digests.sort();
+        assert!(digests.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(tasks[0].digest(), task("d/1", "f?", &plain).digest());
     }
 
     #[test]

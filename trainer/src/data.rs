@@ -213,19 +213,15 @@ impl PromptRenderer {
             source,
         };
         let mut text = self.template.render(task);
-        if self.chat {
+        let tokens = if self.chat {
             text = reader
                 .chat_prompt(&[("user".to_owned(), text)], self.day)
                 .map_err(failed)?;
+            reader.encode_chat(&text)
+        } else {
+            reader.encode(&text, true)
         }
-        let mut tokens = reader.encode(&text, true).map_err(failed)?;
-        // Some chat templates write the BOS token that the tokenizer adds too.
-        if self.chat && tokens.len() > 1 && tokens[0] == tokens[1] {
-            let added = reader.encode("", true).map_err(failed)?;
-            if added.first() == tokens.first() {
-                tokens.remove(0);
-            }
-        }
+        .map_err(failed)?;
         Ok(Prompt {
             task: task.clone(),
             text: text.into(),

@@ -18,6 +18,18 @@ pub trait Reader: Send + Sync {
     /// As [`Engine::chat_prompt`].
     fn chat_prompt(&self, messages: &[(String, String)], day: Date) -> Result<String, EngineError>;
 
+    /// Token ids of what [`Reader::chat_prompt`] rendered, with one BOS token where both the template and the tokenizer write it.
+    fn encode_chat(&self, rendered: &str) -> Result<Vec<u32>, EngineError> {
+        let mut tokens = self.encode(rendered, true)?;
+        if tokens.len() > 1
+            && tokens[0] == tokens[1]
+            && self.encode("", true)?.first() == tokens.first()
+        {
+            tokens.remove(0);
+        }
+        Ok(tokens)
+    }
+
     /// Longest sequence, in tokens.
     fn context(&self) -> usize;
 }

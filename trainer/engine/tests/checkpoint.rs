@@ -257,7 +257,7 @@ fn a_state_that_was_damaged_or_is_of_an_older_version_is_refused() {
     let begins = whole.windows(format.len()).position(|part| part == format);
     let mut old = whole.clone();
     old[begins.unwrap() + format.len()] = b'1';
-    assert!(refused(&old).contains("older version"));
+    assert!(refused(&old).contains("is not a training state of this version"));
 
     // What was refused changed nothing, and the whole one is taken.
     engine.save_state(file("again")).unwrap();

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
+use trainer::policy::Reader as _;
 use trainer::seed;
 use trainer::stderr::say;
 use trainer::stop::Stop;
@@ -329,15 +330,7 @@ fn tokens(engine: &Engine, line: &PromptLine, day: Date) -> anyhow::Result<Vec<u
                 .iter()
                 .map(|m| (m.role.clone(), m.content.clone()))
                 .collect();
-            let mut tokens = engine.encode(&engine.chat_prompt(&messages, day)?, true)?;
-            // Some chat templates write the BOS token that the tokenizer adds too.
-            if tokens.len() > 1 && tokens[0] == tokens[1] {
-                let added = engine.encode("", true)?;
-                if added.first() == tokens.first() {
-                    tokens.remove(0);
-                }
-            }
-            tokens
+            engine.encode_chat(&engine.chat_prompt(&messages, day)?)?
         }
         _ => bail!("give either \"prompt\" or \"messages\""),
     };

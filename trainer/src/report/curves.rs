@@ -200,7 +200,7 @@ fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
             }
         })
         .collect();
-    let held_out = runs.iter().all(|run| run.trained_on == 0);
+    let held_out = runs.iter().all(|run| run.trained_on == Some(0));
     let title = if held_out {
         "Held-out Pass@1"
     } else {

@@ -44,9 +44,12 @@ pub(super) fn count(number: usize, what: &str) -> String {
 /// So many tasks of a run's evaluation, and whether they were held out.
 fn tasks(run: &RunData, number: usize) -> String {
     match run.trained_on {
-        0 => count(number, "held-out task"),
-        all if all >= number => format!("{} that it was also trained on", count(number, "task")),
-        some => format!(
+        None => count(number, "task"),
+        Some(0) => count(number, "held-out task"),
+        Some(all) if all >= number => {
+            format!("{} that it was also trained on", count(number, "task"))
+        }
+        Some(some) => format!(
             "{}, {some} of which it was also trained on",
             count(number, "task")
         ),
@@ -62,8 +65,10 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
             count(row.gain.tasks, "task")
         ),
         Some(interval) => {
-            let verdict = if interval.is_above_zero() && run.trained_on == 0 {
+            let verdict = if interval.is_above_zero() && run.trained_on == Some(0) {
                 "The whole interval lies above zero: the model got better at tasks it was not trained on."
+            } else if interval.is_above_zero() && run.trained_on.is_none() {
+                "The whole interval lies above zero: the model got better at these tasks."
             } else if interval.is_above_zero() {
                 "The whole interval lies above zero: the model got better, evaluated on tasks it was also trained on; what it would do with others this does not say."
             } else if interval.is_below_zero() {

@@ -32,11 +32,11 @@ pub struct RunData {
     pub extensions: Vec<ExtensionRecord>,
     /// What the run warned of, and what was over.
     pub alarms: Vec<AlarmRecord>,
-    /// Evaluated tasks that it was also trained on, as counted when it began. Where an older version began it: all, once one of them is seen in its training samples.
-    pub trained_on: usize,
-    /// Of the evaluated tasks' content; `None` where an older version began the run.
+    /// Evaluated tasks that it was also trained on, as counted when it began; `None` where the folder has no provenance of this version.
+    pub trained_on: Option<usize>,
+    /// Of the evaluated tasks' content; `None` as above.
     pub eval_digest: Option<String>,
-    /// The verifier's graders that judged last, with their versions and policies; empty where an older version began the run.
+    /// The verifier's graders that judged last, with their versions and policies; empty as above.
     pub graders: Vec<String>,
     /// Samples of the evaluation's tasks at the first evaluation; empty where there was none.
     pub before: Vec<Record>,
@@ -107,7 +107,6 @@ impl RunData {
         let evals: Vec<EvalRecord> = lines(&folder.join("eval.jsonl"))?;
         let first: Vec<Record> = of(phases.first())?;
         let last: Vec<Record> = of(phases.last().filter(|_| phases.len() > 1))?;
-        let counted = crate::run::trained_on(folder).ok().flatten();
         Ok(Self {
             name: tail(&full(folder), 1),
             folder: folder.to_owned(),
@@ -117,7 +116,7 @@ impl RunData {
             timings: lines(&folder.join("timings.jsonl"))?,
             eval_digest: crate::run::eval_digest(folder).ok().flatten(),
             graders: crate::run::graders(folder).unwrap_or_default(),
-            trained_on: counted.unwrap_or_else(|| seen(&evals, first.iter().chain(&last))),
+            trained_on: crate::run::trained_on(folder).ok().flatten(),
             evals,
             extensions: lines(&folder.join("extended.jsonl"))?,
             alarms: lines(&folder.join("alarms.jsonl"))?,
@@ -152,17 +151,6 @@ impl RunData {
                 })
             })
             .collect()
-    }
-}
-
-/// Evaluated tasks, where training samples are of the same: then a file without splits served for both.
-fn seen<'a>(evals: &[EvalRecord], mut samples: impl Iterator<Item = &'a Record>) -> usize {
-    let Some(last) = evals.last() else { return 0 };
-    let evaluated = |record: &Record| last.tasks.contains_key(&record.sample.task);
-    if samples.any(evaluated) {
-        last.tasks.len()
-    } else {
-        0
     }
 }
 

@@ -16,8 +16,6 @@ use crate::text::Text;
 
 /// What the state's file says of itself.
 const FORMAT: &str = "rapid-state-2";
-/// What it said before it had a digest.
-const WITHOUT_DIGEST: &str = "rapid-state-1";
 /// The state's last tensor: the BLAKE3 digest of all bytes before it.
 const DIGEST: &str = "digest";
 
@@ -171,11 +169,6 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
     let mut saved = SafetensorsFile::open(file)?;
     match saved.metadata("format") {
         Some(FORMAT) => {}
-        Some(WITHOUT_DIGEST) => {
-            return Err(wrong(
-                "is a training state of an older version, which kept no digest of it; go on with the version that wrote it",
-            ));
-        }
         _ => {
             return Err(wrong(
                 "is not a training state of this version; name a file that save_state wrote",

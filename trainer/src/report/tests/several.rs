@@ -144,7 +144,7 @@ fn tasks_of_the_same_ids_and_other_content_are_different_tasks() {
     let roots = ["a", "b"].map(|name| folder.path().join(name));
     for (root, digest) in roots.iter().zip(["one", "other"]) {
         run_folder(root);
-        let note = serde_json::json!({"version": 1, "data_dir": null, "train": 9, "eval": 24, "digest": "", "trained_on": 0, "eval_digest": digest});
+        let note = serde_json::json!({"version": 2, "data_dir": null, "train": 9, "eval": 24, "digest": "", "trained_on": 0, "eval_digest": digest});
         fs::write(root.join("data.json"), note.to_string()).unwrap();
     }
     let runs = RunData::read_all(&roots).unwrap();

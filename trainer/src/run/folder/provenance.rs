@@ -5,10 +5,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use blake3::Hasher;
-use datasets::{CodeTask, CodeTest, Dataset, LeanTask, MathTask, Task, TaskSpec, Value};
+use datasets::digest::{Digest, DigestWriter};
+use datasets::{Dataset, Task};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
 use verifier_api::GraderInfo;
 
 use super::{RunFolder, content, write_whole};
@@ -16,7 +15,7 @@ use crate::config::Config;
 use crate::run::TrainError;
 
 const NAME: &str = "data.json";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,12 +30,10 @@ pub(in crate::run) struct Provenance {
     eval: usize,
     /// Of all tasks: ids, questions, and what decides; and of the template's file.
     digest: String,
-    /// Tasks held out that are to be trained on all the same, by their ids or questions. `None`, as of what follows, where an older version wrote the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    trained_on: Option<usize>,
+    /// Tasks held out that are to be trained on all the same, by their ids or questions.
+    trained_on: usize,
     /// Of the tasks held out alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    eval_digest: Option<String>,
+    eval_digest: String,
     /// Of the model's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
@@ -74,20 +71,20 @@ impl Grader {
     }
 
     /// As people compare it: version and policy, and what it runs programs in.
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let parts = [
             Some(&self.version),
             self.policy.as_ref(),
             self.backend.as_ref(),
         ];
-        let mut told: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+        let mut summary: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
         let digest = self.digest.as_deref().and_then(|digest| digest.get(..8));
-        told.extend(digest);
-        told.join(", ")
+        summary.extend(digest);
+        summary.join(", ")
     }
 }
 
-/// The folder of data sets that a run was given; `None` where it was given none, or an older version began it.
+/// The folder of data sets that a run was given; `None` where it was given none.
 ///
 /// # Errors
 /// [`TrainError::Provenance`], [`TrainError::Io`].
@@ -96,22 +93,22 @@ pub fn data_dir_of(run: &Path) -> Result<Option<PathBuf>, TrainError> {
     Ok(note.and_then(|note| note.data_dir).map(PathBuf::from))
 }
 
-/// How many of the evaluation's tasks a run is trained on too; `None` where an older version began it.
+/// How many of the evaluation's tasks a run is trained on too; `None` where the folder has no provenance.
 ///
 /// # Errors
 /// As [`data_dir_of`].
 pub fn trained_on(run: &Path) -> Result<Option<usize>, TrainError> {
     let note = read(&run.join(NAME))?;
-    Ok(note.and_then(|note| note.trained_on))
+    Ok(note.map(|note| note.trained_on))
 }
 
-/// The digest of the evaluation's tasks, by which two runs are known to have been evaluated on the same; `None` where an older version began the run.
+/// The digest of the evaluation's tasks, by which two runs are known to have been evaluated on the same; `None` where the folder has no provenance.
 ///
 /// # Errors
 /// As [`data_dir_of`].
 pub fn eval_digest(run: &Path) -> Result<Option<String>, TrainError> {
     let note = read(&run.join(NAME))?;
-    Ok(note.and_then(|note| note.eval_digest))
+    Ok(note.map(|note| note.eval_digest))
 }
 
 /// The verifier's graders that judged a run last, in words; none where it did not describe them.
@@ -120,7 +117,7 @@ pub fn eval_digest(run: &Path) -> Result<Option<String>, TrainError> {
 /// As [`data_dir_of`].
 pub fn graders(run: &Path) -> Result<Vec<String>, TrainError> {
     let graders = read(&run.join(NAME))?.map_or_else(Vec::new, |note| note.graders);
-    let words = |grader: Grader| format!("{} {}", grader.name, grader.told());
+    let words = |grader: Grader| format!("{} {}", grader.name, grader.summary());
     Ok(graders.into_iter().map(words).collect())
 }
 
@@ -136,25 +133,22 @@ impl Provenance {
         dataset: &Dataset,
         data_dir: Option<&Path>,
     ) -> Result<Self, TrainError> {
-        let mut hasher = Hasher::new_derive_key("rapid trainer tasks 1");
+        let mut writer = DigestWriter::new();
         for tasks in [&dataset.train, &dataset.eval] {
-            hasher.update(&(tasks.len() as u64).to_le_bytes());
-            for task in tasks {
-                hasher.update(json_of(task).to_string().as_bytes());
-            }
+            writer = writer.fields(tasks.iter().map(|task| task.digest().0));
         }
         let template = Path::new(&config.data.template);
         if template.is_file() {
-            hasher.update(&content(template)?);
+            writer = writer.field(content(template)?);
         }
         Ok(Self {
             version: VERSION,
             data_dir: data_dir.and_then(Path::to_str).map(str::to_owned),
             train: dataset.train.len(),
             eval: dataset.eval.len(),
-            digest: hasher.finalize().to_string(),
-            trained_on: Some(in_both(dataset)),
-            eval_digest: Some(digest_of(&dataset.eval)),
+            digest: writer.finish().to_string(),
+            trained_on: in_both(dataset),
+            eval_digest: digest_of(&dataset.eval),
             model: None,
             device: None,
             graders: Vec::new(),
@@ -189,15 +183,15 @@ impl Provenance {
                 format!(
                     "the verifier's {} grader was {} so far, and is {} now, so the same completion may get another verdict than before; --verifier names another verifier",
                     before.name,
-                    before.told(),
-                    now.told()
+                    before.summary(),
+                    now.summary()
                 )
             })
         });
         Ok(changed.collect())
     }
 
-    /// Makes sure that a run goes on with the tasks that it began with. One that an older version began goes on with those that are there.
+    /// Makes sure that a run goes on with the tasks that it began with.
     pub(in crate::run) fn check(&self, run: &Path, dataset: &str) -> Result<(), TrainError> {
         match read(&run.join(NAME))? {
             Some(begun) if begun.digest != self.digest => Err(TrainError::OtherTasks {
@@ -262,7 +256,7 @@ fn read(path: &Path) -> Result<Option<Provenance>, TrainError> {
         .map_err(|error| refused(format!("is damaged ({error})")))?;
     if note.version != VERSION {
         return Err(refused(format!(
-            "is of version {}, where {VERSION} was expected",
+            "is of version {}, and this `rapid` writes version {VERSION}",
             note.version
         )));
     }
@@ -270,14 +264,13 @@ fn read(path: &Path) -> Result<Option<Provenance>, TrainError> {
 }
 
 fn digest_of(tasks: &[Task]) -> String {
-    let mut hasher = Hasher::new_derive_key("rapid trainer evaluation 1");
-    let mut lines: Vec<String> = tasks.iter().map(|task| json_of(task).to_string()).collect();
+    let mut digests: Vec<Digest> = tasks.iter().map(Task::digest).collect();
     // Their order decides no figure.
-    lines.sort_unstable();
-    for line in lines {
-        hasher.update(line.as_bytes());
-    }
-    hasher.finalize().to_string()
+    digests.sort_unstable();
+    DigestWriter::new()
+        .fields(digests.iter().map(|digest| digest.0))
+        .finish()
+        .to_string()
 }
 
 /// Tasks of the evaluation that are trained on too: every one, where a file divides its records into no splits.
@@ -294,54 +287,11 @@ fn in_both(dataset: &Dataset) -> usize {
 /// The digest of what tasks ask and of what decides, in their order.
 #[must_use]
 pub fn tasks_digest<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> String {
-    let mut hasher = Hasher::new_derive_key("rapid trainer tasks of an evaluation 1");
-    for task in tasks {
-        hasher.update(json_of(task).to_string().as_bytes());
-    }
-    hasher.finalize().to_string()
-}
-
-/// A task, in arrays, whose order is their own.
-fn json_of(task: &Task) -> Json {
-    let Task { id, question, spec } = task;
-    let decides = match spec {
-        TaskSpec::Math(MathTask { answer }) => json!(["math", answer]),
-        TaskSpec::Lean(LeanTask { header, statement }) => json!(["lean", header, statement]),
-        TaskSpec::Code(code) => json_of_code(code),
-    };
-    json!([id, question, decides])
-}
-
-fn json_of_code(code: &CodeTask) -> Json {
-    let CodeTask {
-        entry_point,
-        prefix,
-        canonical,
-        imports,
-        example,
-        tests,
-        asserts,
-        atol,
-        compare,
-    } = code;
-    let tests: Vec<Json> = tests.iter().map(json_of_test).collect();
-    json!([
-        "code",
-        entry_point,
-        prefix,
-        canonical,
-        imports,
-        example,
-        tests,
-        asserts,
-        atol,
-        compare
-    ])
-}
-
-fn json_of_test(test: &CodeTest) -> Json {
-    let args: Vec<Json> = test.args.iter().map(Value::to_json).collect();
-    // None is a result too, so that there is none is another array.
-    let expected: Vec<Json> = test.expected.iter().map(Value::to_json).collect();
-    json!([args, expected])
+    tasks
+        .into_iter()
+        .fold(DigestWriter::new(), |writer, task| {
+            writer.field(task.digest().0)
+        })
+        .finish()
+        .to_string()
 }

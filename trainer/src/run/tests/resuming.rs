@@ -243,7 +243,7 @@ fn a_run_goes_on_with_the_tasks_that_it_began_with() {
     let note = |tasks: &Dataset| Provenance::of(&config, tasks, Some(home.path())).unwrap();
     let folder = RunFolder::create(&root, "").unwrap();
     let begun = dataset(16, 4);
-    // A run of an older version has no note.
+    // Killed before its provenance was written.
     note(&begun).check(&root, "toy").unwrap();
     assert_eq!(data_dir_of(&root).unwrap(), None);
     note(&begun).save(&folder).unwrap();
@@ -291,7 +291,7 @@ fn a_run_keeps_which_graders_judged_and_a_word_is_said_of_others() {
     let math = |version: &str, policy: &str| serde_json::json!([{"name": "math", "version": version, "state": "ready", "policy": policy}]);
     let folder = RunFolder::create(&root, "").unwrap();
     let none: Vec<String> = Vec::new();
-    // A run of an older version, and a verifier that says nothing of itself.
+    // Killed before its provenance was written; and a verifier that does not describe its graders.
     assert_eq!(
         note(math("math-4", "boxed, standard"))
             .judged_otherwise(&root)
@@ -336,7 +336,7 @@ fn a_run_goes_on_with_the_model_that_it_began_with_and_a_word_about_another_devi
     let plain = || Provenance::of(&config, &dataset(2, 2), None).unwrap();
     let note = |model: &str, device: &str| plain().with(model.to_owned(), device);
     let folder = RunFolder::create(&root, "").unwrap();
-    // An older version's note says nothing of either.
+    // Of a model and a device, before the engine has loaded.
     plain().save(&folder).unwrap();
     let begun = note("a", "cpu (2 threads, avx512, f32)");
     begun.check_model(&root, model).unwrap();
@@ -382,8 +382,9 @@ fn tasks_of_both_splits_are_counted() {
     let mut asked = apart;
     asked.eval[1].question = "  Question toy/train/2".into();
     assert_eq!(counted("asked", &asked), Some(1));
-    RunFolder::create(&home.path().join("older"), "").unwrap();
-    assert_eq!(trained_on(&home.path().join("older")).unwrap(), None);
+    let empty = home.path().join("empty");
+    RunFolder::create(&empty, "").unwrap();
+    assert_eq!(trained_on(&empty).unwrap(), None);
 }
 
 #[test]
