@@ -10,7 +10,7 @@ const INTERPRETER: &str = "python-snapshot.wasm";
 /// The standard library and packages, mounted as `/usr/local/lib/python315.zip`.
 const LIBRARY: &str = "python-stdlib.zip";
 
-/// What the sandbox is made of.
+/// The files that the sandbox is built from.
 pub(super) struct Artifact {
     pub(super) interpreter: Vec<u8>,
     pub(super) library: Arc<[u8]>,
