@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 
 use lean::{PYTHON, jail, program, stand_in};
 use sandboxes::lean::{
-    Bounds, Compiled, Compiler, Jail, Lean, LeanError, Program, Project, Replay, Said,
+    Bounds, Compiled, Compiler, Jail, Lean, LeanError, Messages, Program, Project, Replay,
 };
 
 const BOUNDS: Bounds = Bounds {
@@ -35,11 +35,11 @@ fn lean(jail: Jail) -> Compiler {
     Compiler::new(stand_in_for_lean(jail), BOUNDS, 2)
 }
 
-fn said(lean: &Compiler, header: &str, body: &str) -> Said {
-    lean.compile(header, body).unwrap().said
+fn said(lean: &Compiler, header: &str, body: &str) -> Messages {
+    lean.compile(header, body).unwrap().messages
 }
 
-fn texts(said: &Said) -> Vec<(usize, &str)> {
+fn texts(said: &Messages) -> Vec<(usize, &str)> {
     said.body
         .iter()
         .map(|message| (message.pos.line, message.data.as_str()))
@@ -61,7 +61,7 @@ fn an_error_is_an_answer_and_a_crash_is_none() {
     let compiled = lean(Jail::None)
         .compile("", "error unsolved goals")
         .unwrap();
-    assert_eq!(texts(&compiled.said), [(1, "unsolved goals")]);
+    assert_eq!(texts(&compiled.messages), [(1, "unsolved goals")]);
     assert!(compiled.files.is_empty());
     let error = lean(Jail::None).compile("", "say one\ndie").unwrap_err();
     assert!(matches!(error, LeanError::Crashed(_)), "{error}");
@@ -268,7 +268,7 @@ fn no_more_processes_run_at_a_time_than_are_allowed() {
     let mut spans: Vec<(f64, f64)> = times
         .iter()
         .map(|compiled| {
-            let (from, to) = compiled.said.body[0].data.split_once(' ').unwrap();
+            let (from, to) = compiled.messages.body[0].data.split_once(' ').unwrap();
             (from.parse().unwrap(), to.parse().unwrap())
         })
         .collect();

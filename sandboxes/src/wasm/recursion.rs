@@ -66,7 +66,7 @@ pub(super) fn export_functions(module: &[u8]) -> wasmtime::Result<(Vec<u8>, u32)
     Ok((exporting.finish(), top))
 }
 
-/// Has the interpreter of an instance of an exporting module use [`STACK`] bytes below `top`.
+/// Has the interpreter in an instance of such a module use [`STACK`] bytes below `top`.
 pub(super) async fn widen(
     store: &mut Store<StoreData>,
     instance: &Instance,

@@ -35,7 +35,7 @@ pub(crate) fn program(name: &str, jail: Jail) -> Program {
 
 /// The jail that works here, or `None` with a word about it.
 pub(crate) fn jail() -> Option<Jail> {
-    let found = Jail::found();
+    let found = Jail::detect();
     if found == Jail::None {
         println!(
             "SKIPPED: bubblewrap: `bwrap` is not installed, or may not make namespaces here (apt-get install bubblewrap)"

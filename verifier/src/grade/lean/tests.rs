@@ -38,7 +38,7 @@ fn module(name: &str) -> Compiled {
     let files = ["olean", "olean.server", "olean.private"]
         .map(|extension| std::fs::read(file.with_extension(extension)).unwrap());
     Compiled {
-        said: Said::default(),
+        messages: Messages::default(),
         files: files.to_vec(),
     }
 }
@@ -46,7 +46,7 @@ fn module(name: &str) -> Compiled {
 /// What Lean says where it compiles nothing.
 fn refused(messages: Vec<Message>) -> Compiled {
     Compiled {
-        said: Said {
+        messages: Messages {
             header: vec![],
             body: messages,
         },
