@@ -422,7 +422,7 @@ fn what_lean_is_made_to_accept_another_kernel_does_not() {
     let library = Library::open(&folders, &imports).unwrap();
     let question = Question {
         library: &library,
-        asked: &asked.files,
+        statement: &asked.files,
         theorem: "seven_and_five",
         axioms: Axioms::Named,
         budget: Budget::default(),

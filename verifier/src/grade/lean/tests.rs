@@ -130,7 +130,7 @@ fn what_lean_says_makes_nothing_right() {
         ("missing", "it declares no theorem `swap`"),
         (
             "redefined",
-            "it defines `And.intro` otherwise than the statement does",
+            "it defines `And.intro` differently than the statement does",
         ),
     ] {
         let (grader, _) = scripted(move |_| Ok(module(left)));

@@ -54,7 +54,7 @@ pub fn serve(
             }
             CheckRequest::Alone => {
                 let about = known(statement.as_ref())?;
-                match on_a_thread(|| about.check_asked())? {
+                match on_a_thread(|| about.check_statement())? {
                     Some(Ok(())) => CheckReply::Ready,
                     Some(Err(reason)) => CheckReply::Task(reason),
                     None => CheckReply::Task(FAILED.to_owned()),
@@ -108,7 +108,7 @@ fn known(statement: Option<&Statement>) -> io::Result<kernel::Question<'_>> {
         statement.ok_or_else(|| io::Error::other("a question about no statement was asked"))?;
     Ok(kernel::Question {
         library: &statement.library,
-        asked: &statement.asked,
+        statement: &statement.asked,
         theorem: &statement.theorem,
         axioms: statement.axioms,
         budget: statement.budget,
