@@ -236,7 +236,7 @@ pub enum SandboxError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Deferred {
     /// The program takes longer than the caller waits for it ([`Patience::Defer`]).
-    #[error("the program is not over soon")]
+    #[error("the program does not end soon")]
     Long,
     /// The sandbox failed this time. The text states what happened.
     #[error("{0}")]

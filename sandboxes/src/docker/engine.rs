@@ -76,7 +76,7 @@ impl Engine {
             .unwrap_or_else(|| SOCKET.to_owned());
         if !host.starts_with("unix://") {
             return Err(SandboxError::Unusable(format!(
-                "the Docker engine's address is {host}, and only local sockets (unix:///…) are spoken to; correct docker.host or DOCKER_HOST"
+                "the Docker engine's address is {host}, and only local sockets (unix:///…) are supported; correct docker.host or DOCKER_HOST"
             )));
         }
         let connected =
@@ -106,7 +106,7 @@ impl Engine {
     pub(super) async fn image(&self, name: &str) -> Result<String, SandboxError> {
         match self.docker.inspect_image(name).await {
             Ok(image) => image.id.ok_or_else(|| {
-                SandboxError::Unusable(format!("the Docker engine gives image {name} no id"))
+                SandboxError::Unusable(format!("the Docker engine returns no id for image {name}"))
             }),
             Err(Error::DockerResponseServerError {
                 status_code: 404, ..

@@ -190,7 +190,7 @@ impl Guest {
             Ok(()) => Ok(guest),
             Err(Stop::Failed(error)) => Err(error),
             Err(stop) => Err(SandboxError::Unusable(format!(
-                "the interpreter of the sandbox's image cannot be made ready ({stop:?}; it says: {}); the image must have python3, 3.11 or newer, and numpy: \
+                "the interpreter of the sandbox's image cannot be made ready ({stop:?}; its standard error: {}); the image must have python3, 3.11 or newer, and numpy: \
                  build the one of sandboxes/docker",
                 stderr.trim().chars().take(MAX_STDERR).collect::<String>()
             ))),

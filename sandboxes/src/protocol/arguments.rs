@@ -47,7 +47,7 @@ fn tagged(tag: &str, body: &Value) -> Result<(), String> {
                 .iter()
                 .try_for_each(|pair| match pair.as_array().map(Vec::as_slice) {
                     Some([key, item]) => hashable(key).and_then(|()| value(item)),
-                    _ => Err("a $dict of something else than pairs".to_owned()),
+                    _ => Err("a $dict whose elements are not pairs".to_owned()),
                 });
         }
         ("$bytes", Value::String(text)) => {
@@ -68,7 +68,7 @@ fn tagged(tag: &str, body: &Value) -> Result<(), String> {
     if valid {
         Ok(())
     } else {
-        Err(format!("a wrong {tag}"))
+        Err(format!("an invalid {tag}"))
     }
 }
 

@@ -50,7 +50,7 @@ fn read(path: &Path, magic: &[u8]) -> Result<Vec<u8>, SandboxError> {
         Ok(bytes)
     } else {
         Err(SandboxError::Unusable(format!(
-            "{} is not what its name says; {remedy}",
+            "{} is damaged: its first bytes are not those of such a file; {remedy}",
             path.display()
         )))
     }

@@ -81,7 +81,7 @@ impl Compiled {
         let expected: [u8; 32] = tag.try_into().ok()?;
         if self.tag(name, &mut file).ok()? != blake3::Hash::from_bytes(expected) {
             tracing::warn!(
-                "{} is not what was written there; it is made again",
+                "{} was changed after it was written; it is compiled again",
                 path.display()
             );
             return None;
@@ -99,7 +99,7 @@ impl Compiled {
             }
             Err(error) => {
                 tracing::warn!(
-                    "{} cannot be loaded ({error:#}); it is made again",
+                    "{} cannot be loaded ({error:#}); it is compiled again",
                     path.display()
                 );
                 None
@@ -196,7 +196,7 @@ fn unusable(folder: &Path, error: &io::Error) -> SandboxError {
         _ => "make it a folder that only its owner, who runs this program, may enter".to_owned(),
     };
     SandboxError::Unusable(format!(
-        "{}, where the compiled Python sandbox is kept, cannot be used ({error}); {remedy}, or choose another cache folder with --cache-dir or RAPID_HOME",
+        "{}, where the compiled Python sandbox is stored, cannot be used ({error}); {remedy}, or choose another cache folder with --cache-dir or RAPID_HOME",
         folder.display()
     ))
 }

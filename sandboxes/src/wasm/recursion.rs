@@ -62,7 +62,7 @@ pub(super) fn export_functions(module: &[u8]) -> wasmtime::Result<(Vec<u8>, u32)
     }
     let top = top
         .filter(|&top| top >= STACK + SPARE)
-        .ok_or_else(|| wasmtime::Error::msg("its stack is not one that can be used further"))?;
+        .ok_or_else(|| wasmtime::Error::msg("its stack is too small, or its start is unknown"))?;
     Ok((exporting.finish(), top))
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn widen(
         instance.get_typed_func(&mut *store, SET_STACK)?;
     let thread = thread.call_async(&mut *store, ()).await?;
     if thread == 0 {
-        return Err(wasmtime::Error::msg("it has no thread that runs"));
+        return Err(wasmtime::Error::msg("it has no running thread"));
     }
     match set_stack
         .call_async(store, (thread, top - STACK, STACK))
@@ -116,8 +116,7 @@ impl Names {
                 }
             }
         }
-        let missing =
-            |name: &str| wasmtime::Error::msg(format!("it does not say where its `{name}` is"));
+        let missing = |name: &str| wasmtime::Error::msg(format!("it does not name its `{name}`"));
         Ok(Names {
             thread: thread.ok_or_else(|| missing(THREAD))?,
             set_stack: set_stack.ok_or_else(|| missing(SET_STACK))?,

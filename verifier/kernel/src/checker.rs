@@ -52,8 +52,8 @@ pub(crate) struct Known {
     pub(crate) char_of_nat: NameId,
     pub(crate) nil: NameId,
     pub(crate) cons: NameId,
-    pub(crate) yes: NameId,
-    pub(crate) no: NameId,
+    pub(crate) bool_true: NameId,
+    pub(crate) bool_false: NameId,
     pub(crate) quot_mk: NameId,
     pub(crate) quot_lift: NameId,
     pub(crate) quot_ind: NameId,
@@ -94,8 +94,8 @@ impl Known {
             char_of_nat: name("Char.ofNat"),
             nil: name("List.nil"),
             cons: name("List.cons"),
-            yes: name("Bool.true"),
-            no: name("Bool.false"),
+            bool_true: name("Bool.true"),
+            bool_false: name("Bool.false"),
             quot_mk: name("Quot.mk"),
             quot_lift: name("Quot.lift"),
             quot_ind: name("Quot.ind"),
@@ -120,8 +120,8 @@ impl Known {
             char_of_nat,
             nil,
             cons,
-            yes,
-            no,
+            bool_true,
+            bool_false,
             quot_mk,
             quot_lift,
             quot_ind,
@@ -140,8 +140,8 @@ impl Known {
             char_of_nat,
             nil,
             cons,
-            yes,
-            no,
+            bool_true,
+            bool_false,
             quot_mk,
             quot_lift,
             quot_ind,
@@ -280,7 +280,9 @@ impl<'a> Checker<'a> {
                 list.len()
             )));
         }
-        let ty = self.store.at_levels(constant.ty, &constant.params, &list);
+        let ty = self
+            .store
+            .instantiate_levels(constant.ty, &constant.params, &list);
         self.types.insert((name, levels), ty);
         Ok(ty)
     }
@@ -298,8 +300,10 @@ impl<'a> Checker<'a> {
             Some(constant) => match constant.kind {
                 Kind::Definition(value, _) | Kind::Theorem(value) => {
                     let list = self.store.levels_of(levels).to_vec();
-                    (list.len() == constant.params.len())
-                        .then(|| self.store.at_levels(value, &constant.params, &list))
+                    (list.len() == constant.params.len()).then(|| {
+                        self.store
+                            .instantiate_levels(value, &constant.params, &list)
+                    })
                 }
                 _ => None,
             },
@@ -317,7 +321,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A fresh free variable of type `ty`, for an opened binder.
-    pub(crate) fn local(&mut self, ty: ExprId) -> ExprId {
+    pub(crate) fn fresh_local(&mut self, ty: ExprId) -> ExprId {
         let local = self.store.expr(Expr::Free(self.open, ty));
         self.open += 1;
         local

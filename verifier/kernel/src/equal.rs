@@ -88,7 +88,7 @@ impl Checker<'_> {
                     break false;
                 }
             }
-            locals.push(self.local(domain));
+            locals.push(self.fresh_local(domain));
             (one, other) = (b, d);
         };
         self.open = before;
@@ -102,7 +102,7 @@ impl Checker<'_> {
         // A proof by `decide` needs a closed expression to reduce to `true`.
         if !self.store.has_free(one)
             && let Expr::Const(name, _) = self.store.expr_of(other)
-            && name == self.known.yes
+            && name == self.known.bool_true
             && self.whnf(one)? == other
         {
             return Ok(true);
@@ -123,7 +123,7 @@ impl Checker<'_> {
         };
         match (self.store.expr_of(first), self.store.expr_of(second)) {
             (Expr::Const(a, levels), Expr::Const(b, others))
-                if a == b && self.store.lists_equal(levels, others) =>
+                if a == b && self.store.level_lists_equal(levels, others) =>
             {
                 return Ok(true);
             }
@@ -277,7 +277,7 @@ impl Checker<'_> {
         else {
             return Ok(false);
         };
-        if !self.store.lists_equal(levels, second) {
+        if !self.store.level_lists_equal(levels, second) {
             return Ok(false);
         }
         for (argument, other) in arguments.into_iter().zip(others) {

@@ -181,7 +181,7 @@ impl Checker<'_> {
             if at == 0 {
                 for _ in 0..family.params {
                     let (domain, body) = self.next_param(rest)?;
-                    let param = self.local(domain);
+                    let param = self.fresh_local(domain);
                     opened.params.push(param);
                     rest = self.store.instantiate(body, &[param]);
                 }
@@ -193,7 +193,7 @@ impl Checker<'_> {
                 rest = self.whnf(rest)?;
                 match self.store.expr_of(rest) {
                     Expr::Pi(domain, body) => {
-                        let index = self.local(domain);
+                        let index = self.fresh_local(domain);
                         indices.push(index);
                         rest = self.store.instantiate(body, &[index]);
                     }
@@ -259,7 +259,7 @@ impl Checker<'_> {
                     self.store.show(name)
                 )));
             }
-            let field = self.local(domain);
+            let field = self.fresh_local(domain);
             if let Some((arguments, of, indices)) = self.recursive_occurrence(opened, domain)? {
                 recursive_fields.push(RecursiveField {
                     field,
@@ -340,7 +340,7 @@ impl Checker<'_> {
                         "an inductive type occurs left of an arrow in a field of its own constructor"
                     )));
                 }
-                let argument = self.local(domain);
+                let argument = self.fresh_local(domain);
                 arguments.push(argument);
                 let body = self.store.instantiate(body, &[argument]);
                 rest = self.whnf(body)?;
@@ -397,7 +397,7 @@ impl Checker<'_> {
     ) -> ExprId {
         for local in locals.iter().rev() {
             if let Expr::Free(_, ty) = self.store.expr_of(*local) {
-                body = self.store.close(body, &[*local]);
+                body = self.store.abstract_locals(body, &[*local]);
                 body = self.store.expr(make(ty, body));
             }
         }
@@ -426,11 +426,11 @@ impl Checker<'_> {
             let head = self.store.constant(name, opened.levels);
             let ty = self.store.apps(head, &opened.params);
             let ty = self.store.apps(ty, &opened.indices[at]);
-            let major = self.local(ty);
+            let major = self.fresh_local(ty);
             opened.majors.push(major);
             let body = self.bind_pi(&[major], sort);
             let motive = self.bind_pi(&opened.indices[at], body);
-            let motive = self.local(motive);
+            let motive = self.fresh_local(motive);
             opened.motives.push(motive);
         }
         let mut minors: Vec<Vec<ExprId>> = Vec::new();
@@ -439,7 +439,7 @@ impl Checker<'_> {
             for constructor in 0..opened.constructors[at].len() {
                 self.step()?;
                 let ty = self.minor_premise(opened, at, constructor);
-                own.push(self.local(ty));
+                own.push(self.fresh_local(ty));
             }
             minors.push(own);
         }
@@ -521,7 +521,7 @@ impl Checker<'_> {
                 .apps(opened.motives[recursive.of], &recursive.indices);
             let motive = self.store.app(motive, applied);
             let motive = self.bind_pi(&recursive.arguments, motive);
-            hypotheses.push(self.local(motive));
+            hypotheses.push(self.fresh_local(motive));
         }
         let body = self.bind_pi(&hypotheses, body);
         self.open = before;

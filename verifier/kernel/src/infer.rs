@@ -133,7 +133,7 @@ impl Checker<'_> {
             if mode == InferMode::Checking {
                 self.sort_of(ty, mode)?;
             }
-            locals.push(self.local(ty));
+            locals.push(self.fresh_local(ty));
             id = body;
         }
         let body = self.store.instantiate(id, &locals);
@@ -143,7 +143,7 @@ impl Checker<'_> {
             let Expr::Free(_, domain) = self.store.expr_of(locals[at]) else {
                 continue;
             };
-            ty = self.store.close(ty, &locals[at..=at]);
+            ty = self.store.abstract_locals(ty, &locals[at..=at]);
             ty = self.store.expr(Expr::Pi(domain, ty));
         }
         Ok(ty)
@@ -155,7 +155,7 @@ impl Checker<'_> {
         while let Expr::Pi(ty, body) = self.store.expr_of(id) {
             let ty = self.store.instantiate(ty, &locals);
             levels.push(self.sort_of(ty, mode)?);
-            locals.push(self.local(ty));
+            locals.push(self.fresh_local(ty));
             id = body;
         }
         let body = self.store.instantiate(id, &locals);

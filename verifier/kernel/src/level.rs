@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// Whether two lists of levels are equal.
-    pub(crate) fn lists_equal(&mut self, one: LevelsId, other: LevelsId) -> bool {
+    pub(crate) fn level_lists_equal(&mut self, one: LevelsId, other: LevelsId) -> bool {
         if one == other {
             return true;
         }
@@ -144,7 +144,7 @@ impl Store {
     }
 
     fn substitute(&mut self, id: LevelId, name: NameId, value: LevelId) -> LevelId {
-        let substituted = self.level_at(id, &[name], &[value]);
+        let substituted = self.instantiate_level(id, &[name], &[value]);
         self.simplify(substituted)
     }
 

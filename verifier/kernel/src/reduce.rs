@@ -255,7 +255,9 @@ impl Checker<'_> {
         if fields.len() < count || list.len() != constant.params.len() {
             return Ok(None);
         }
-        let rule = self.store.at_levels(rule.value, &constant.params, &list);
+        let rule = self
+            .store
+            .instantiate_levels(rule.value, &constant.params, &list);
         let mut all = arguments[..own].to_vec();
         all.extend_from_slice(&fields[fields.len() - count..]);
         all.extend_from_slice(&arguments[major + 1..]);
@@ -466,9 +468,9 @@ impl Checker<'_> {
         }
         let truth = |checker: &mut Self, yes: bool| {
             let name = if yes {
-                checker.known.yes
+                checker.known.bool_true
             } else {
-                checker.known.no
+                checker.known.bool_false
             };
             checker.store.constant(name, NO_LEVELS)
         };

@@ -44,7 +44,7 @@ impl Store {
     }
 
     /// Abstracts `locals`: `body` with bound variables in place of these free variables; the last becomes variable 0.
-    pub fn close(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
+    pub fn abstract_locals(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
         let count = u32::try_from(locals.len()).unwrap_or(u32::MAX);
         self.walk(body, &mut |store, id, offset| {
             if !store.has_free(id) {
@@ -63,7 +63,12 @@ impl Store {
     }
 
     /// The expression with `levels` in place of the universe parameters `params`.
-    pub fn at_levels(&mut self, id: ExprId, params: &[NameId], levels: &[LevelId]) -> ExprId {
+    pub fn instantiate_levels(
+        &mut self,
+        id: ExprId,
+        params: &[NameId],
+        levels: &[LevelId],
+    ) -> ExprId {
         if params.is_empty() || !self.has_param(id) {
             return id;
         }
@@ -73,7 +78,7 @@ impl Store {
             }
             match store.expr_of(id) {
                 Expr::Sort(level) => {
-                    let level = store.level_at(level, params, levels);
+                    let level = store.instantiate_level(level, params, levels);
                     Some(store.expr(Expr::Sort(level)))
                 }
                 Expr::Const(name, list) => {
@@ -81,7 +86,7 @@ impl Store {
                     store.charge(LEVEL * list.len());
                     let list: Vec<LevelId> = list
                         .into_iter()
-                        .map(|level| store.level_at(level, params, levels))
+                        .map(|level| store.instantiate_level(level, params, levels))
                         .collect();
                     let list = store.levels(&list);
                     Some(store.constant(name, list))
@@ -92,24 +97,29 @@ impl Store {
     }
 
     /// The level with `levels` in place of the universe parameters `params`.
-    pub fn level_at(&mut self, id: LevelId, params: &[NameId], levels: &[LevelId]) -> LevelId {
+    pub fn instantiate_level(
+        &mut self,
+        id: LevelId,
+        params: &[NameId],
+        levels: &[LevelId],
+    ) -> LevelId {
         if !self.level_has_param(id) || !self.charge(LEVEL) {
             return id;
         }
         match self.level_of(id) {
             Level::Zero => id,
             Level::Succ(of) => {
-                let of = self.level_at(of, params, levels);
+                let of = self.instantiate_level(of, params, levels);
                 self.level(Level::Succ(of))
             }
             Level::Max(one, other) => {
-                let one = self.level_at(one, params, levels);
-                let other = self.level_at(other, params, levels);
+                let one = self.instantiate_level(one, params, levels);
+                let other = self.instantiate_level(other, params, levels);
                 self.level(Level::Max(one, other))
             }
             Level::IMax(one, other) => {
-                let one = self.level_at(one, params, levels);
-                let other = self.level_at(other, params, levels);
+                let one = self.instantiate_level(one, params, levels);
+                let other = self.instantiate_level(other, params, levels);
                 self.level(Level::IMax(one, other))
             }
             Level::Param(name) => {
