@@ -11,6 +11,7 @@ mod download;
 mod error;
 mod folder;
 mod hub;
+mod hub_cache;
 mod install;
 mod progress;
 mod pypi;

@@ -12,6 +12,10 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::manifest::{File, Manifest, Source};
 
+/// The cache of Hugging Face's own programs.
+#[cfg(unix)]
+mod hub_cache;
+
 /// How the server answers one request.
 #[derive(Clone, Copy)]
 enum Answer {
@@ -30,6 +34,8 @@ type Requests = Arc<Mutex<Vec<(String, Option<String>)>>>;
 struct Server {
     address: String,
     requests: Requests,
+    /// The `Authorization` of each request.
+    tokens: Arc<Mutex<Vec<Option<String>>>>,
 }
 
 /// Serves `body` at every path. The answers are used in order, and the last one for ever.
@@ -46,6 +52,8 @@ async fn serve_paths(
     let address = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(Mutex::new(Vec::new()));
     let log = requests.clone();
+    let tokens = Arc::new(Mutex::new(Vec::new()));
+    let token_log = tokens.clone();
     tokio::spawn(async move {
         let mut count = 0;
         loop {
@@ -60,11 +68,15 @@ async fn serve_paths(
             }
             let head = String::from_utf8_lossy(&head).to_string();
             let path = head.split(' ').nth(1).unwrap_or("").to_owned();
-            let range = head.lines().find_map(|line| {
-                line.to_ascii_lowercase()
-                    .strip_prefix("range: ")
-                    .map(str::to_owned)
-            });
+            let header = |name| {
+                head.lines().find_map(|line| {
+                    line.to_ascii_lowercase()
+                        .strip_prefix(name)
+                        .map(str::to_owned)
+                })
+            };
+            let range = header("range: ");
+            token_log.lock().unwrap().push(header("authorization: "));
             let from = range
                 .as_ref()
                 .and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok())
@@ -99,7 +111,11 @@ async fn serve_paths(
             let _ = stream.shutdown().await;
         }
     });
-    Server { address, requests }
+    Server {
+        address,
+        requests,
+        tokens,
+    }
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -136,16 +152,41 @@ fn url(address: &str) -> Source {
     }
 }
 
+/// The repository `o/r` of the hub.
+fn repository(revision: &str, include: &[&str]) -> Source {
+    Source::Hub {
+        repo: "o/r".to_owned(),
+        revision: revision.to_owned(),
+        include: include.iter().map(|name| (*name).to_owned()).collect(),
+        dataset: false,
+        rename: BTreeMap::new(),
+    }
+}
+
 fn fetcher(home: &Path) -> Fetcher {
     Fetcher {
         home: home.to_owned(),
         hub: "http://127.0.0.1:9".to_owned(),
         hub_token: None,
+        hub_cache: home.join("hugging-face/hub"),
         offline: false,
         python: home.join("no-python"),
         connect_timeout: Duration::from_secs(2),
         backoff: Duration::from_millis(1),
     }
+}
+
+/// Keeps the notes.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Progress for Notes {
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+    fn begin(&self, _: &str, _: Option<u64>, _: u64) {}
+    fn advance(&self, _: u64) {}
+    fn end(&self) {}
 }
 
 /// What lies in the kind's folder, lock files aside.
@@ -299,25 +340,9 @@ async fn an_unreachable_hub_makes_way_for_the_next_source() {
     let home = tempfile::tempdir().unwrap();
     let body = body();
     let server = serve(body.clone(), vec![Answer::Whole]).await;
-    let hub = Source::Hub {
-        repo: "o/r".to_owned(),
-        revision: "main".to_owned(),
-        include: vec!["weights.bin".to_owned()],
-        dataset: false,
-        rename: BTreeMap::new(),
-    };
+    let hub = repository("main", &["weights.bin"]);
     let manifest = manifest(&body, vec![hub, url(&server.address)]);
 
-    #[derive(Default)]
-    struct Notes(Mutex<Vec<String>>);
-    impl Progress for Notes {
-        fn note(&self, text: &str) {
-            self.0.lock().unwrap().push(text.to_owned());
-        }
-        fn begin(&self, _: &str, _: Option<u64>, _: u64) {}
-        fn advance(&self, _: u64) {}
-        fn end(&self) {}
-    }
     let notes = Notes::default();
     fetcher(home.path())
         .fetch_manifest(&manifest, &notes)
@@ -390,9 +415,111 @@ async fn a_repository_that_needs_a_token_says_so() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("HF_TOKEN") && error.contains("o/gated@main"),
+        error.contains("o/gated@main")
+            && error.contains("accept the licence")
+            && error.contains("`hf auth login`")
+            && error.contains("HF_TOKEN"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn the_token_is_sent_to_the_hub_and_to_no_other_host() {
+    let home = tempfile::tempdir().unwrap();
+    let body = body();
+    let hub = serve(vec![], vec![Answer::Status(404)]).await;
+    let other = serve(body.clone(), vec![Answer::Whole]).await;
+    let sources = vec![repository("main", &["weights.bin"]), url(&other.address)];
+    let mut fetcher = fetcher(home.path());
+    fetcher.hub.clone_from(&hub.address);
+    fetcher.hub_token = Some("hf_secret".to_owned());
+
+    fetcher
+        .fetch_manifest(&manifest(&body, sources), &Quiet)
+        .await
+        .unwrap();
+
+    let sent = |server: &Server| server.tokens.lock().unwrap().clone();
+    assert_eq!(sent(&hub), [Some("bearer hf_secret".to_owned())]);
+    assert_eq!(sent(&other), [None]);
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_sent_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    let mut fetcher = fetcher(home.path());
+    fetcher.hub_token = Some("two\nlines".to_owned());
+    let outcome = fetcher.fetch(Kind::Model, "o/r", &Quiet).await;
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.contains("The token for the hub"), "{error}");
+}
+
+#[test]
+fn the_token_and_the_cache_are_those_of_hugging_faces_own_programs() {
+    let user = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = user.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    put(".cache/huggingface/token", "of-login\n");
+    put("xdg/huggingface/token", "of-xdg");
+    put("hf/token", "of-home");
+    let named = put("named", " of-path\n");
+    let of = |variables: &[(&str, &Path)]| {
+        let found = Fetcher::from_variables(
+            |name| {
+                let wanted = variables.iter().find(|(variable, _)| *variable == name);
+                wanted.map(|(_, value)| value.as_os_str().to_owned())
+            },
+            user.path().to_owned(),
+            Some(user.path().to_owned()),
+        );
+        let cache = found.hub_cache.strip_prefix(user.path()).unwrap();
+        (
+            found.hub_token.unwrap_or_default(),
+            cache.to_str().unwrap().to_owned(),
+        )
+    };
+    let path = |name: &str| user.path().join(name);
+    let (xdg, hf, cache, nothing) = (path("xdg"), path("hf"), path("elsewhere"), path("nothing"));
+    let token = Path::new(" of-variable ");
+    for (variables, wanted) in [
+        (vec![], ("of-login", ".cache/huggingface/hub")),
+        (
+            vec![("XDG_CACHE_HOME", xdg.as_path())],
+            ("of-xdg", "xdg/huggingface/hub"),
+        ),
+        (
+            vec![("HF_HOME", &hf), ("XDG_CACHE_HOME", &xdg)],
+            ("of-home", "hf/hub"),
+        ),
+        (
+            vec![("HF_HOME", &hf), ("HF_HUB_CACHE", &cache)],
+            ("of-home", "elsewhere"),
+        ),
+        (
+            vec![("HF_HOME", &hf), ("HF_TOKEN_PATH", &named)],
+            ("of-path", "hf/hub"),
+        ),
+        (
+            vec![
+                ("HF_HOME", &hf),
+                ("HF_TOKEN_PATH", &named),
+                ("HF_TOKEN", token),
+            ],
+            ("of-variable", "hf/hub"),
+        ),
+        (vec![("HF_HOME", &nothing)], ("", "nothing/hub")),
+        (
+            vec![("HF_HOME", Path::new("")), ("HF_TOKEN", Path::new(" "))],
+            ("of-login", ".cache/huggingface/hub"),
+        ),
+    ] {
+        let found = of(&variables);
+        assert_eq!((found.0.as_str(), found.1.as_str()), wanted);
+    }
 }
 
 #[tokio::test]
