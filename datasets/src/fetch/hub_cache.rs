@@ -1,8 +1,8 @@
 //! The cache that Hugging Face's own programs share, and what a hub source takes from it.
 //!
 //! A repository's folder in it holds contents (`blobs/`), the commits of branches and tags (`refs/`), the files of each
-//! commit as links to their contents (`snapshots/COMMIT/`), and, since 2026, the hub's list of a commit's files
-//! (`trees/COMMIT.json`). None of it is trusted: a file has to lie in that folder and to be what the manifest or the hub
+//! commit as links to their contents (`snapshots/COMMIT/`), and, where a recent program downloaded all of it, the hub's list
+//! of a commit's files (`trees/COMMIT.json`). None of it is trusted: a file has to lie in that folder and to be what the manifest or the hub
 //! says. A file without a stated SHA-256 is held to the one that its content is named by (large files), or to its size.
 //!
 //! A file that is taken is hard-linked where the system allows it, so that both caches hold the same one. Nothing here may

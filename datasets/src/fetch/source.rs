@@ -272,12 +272,16 @@ impl Fetcher {
                 ))
             }
         };
-        let offline = |reason: String| Failure::Source(without_network(&reason, repository));
+        let offline = |reason: String, is_wrong| {
+            Failure::Source(without_network(&reason, is_wrong, repository))
+        };
         let here = |name: &str| rename.get(name).map_or(name, String::as_str).to_owned();
         let is_known = |name: &str| Expected::of(manifest, &here(name)).sha256.is_some();
         let listing = match hub::pinned(repository, include, is_known) {
             Some(listing) => listing,
-            None if self.offline => cached.list(repository, include).map_err(offline)?,
+            None if self.offline => cached
+                .list(repository, include)
+                .map_err(|e| offline(e, false))?,
             None => hub::list(online()?, repository, include).await?,
         };
         let mut files = Vec::new();
@@ -293,7 +297,7 @@ impl Fetcher {
             let at = linked.join(files.len().to_string());
             let commit = &listing.commit;
             let found = match cached.take(commit, &listed.name, &at, &path, &expected, progress) {
-                Err(Failure::Source(reason)) if self.offline => return Err(offline(reason)),
+                Err(Failure::Source(reason)) if self.offline => return Err(offline(reason, true)),
                 Err(Failure::Source(reason)) => {
                     progress.note(&format!("{reason}; {label} is downloaded instead"));
                     None
@@ -306,11 +310,12 @@ impl Fetcher {
                 continue;
             }
             if self.offline {
-                return Err(offline(format!(
+                let reason = format!(
                     "the cache of Hugging Face, {}, has no file {} of {repo}@{commit}",
                     self.hub_cache.display(),
                     listed.name
-                )));
+                );
+                return Err(offline(reason, false));
             }
             let file = self
                 .get(
@@ -400,16 +405,21 @@ impl Fetcher {
     }
 }
 
-/// What to do where the cache of Hugging Face lacks something, or has it wrong, and the network is left alone.
-fn without_network(reason: &str, repository: &hub::Repository<'_>) -> String {
+/// What to do where the cache of Hugging Face lacks something, or has a wrong file, and the network is left alone.
+fn without_network(reason: &str, is_wrong: bool, repository: &hub::Repository<'_>) -> String {
     let hub::Repository { repo, revision, .. } = *repository;
+    let delete = if is_wrong {
+        "delete that file and "
+    } else {
+        ""
+    };
     let kind = if repository.dataset {
         " --repo-type dataset"
     } else {
         ""
     };
     format!(
-        "HF_HUB_OFFLINE is set, and {reason}. Unset it; or, with a network, run `hf download {repo} --revision {revision}{kind}`, after deleting a file that is wrong."
+        "HF_HUB_OFFLINE is set, and {reason}. Unset HF_HUB_OFFLINE; or {delete}run `hf download {repo} --revision {revision}{kind}` where there is a network."
     )
 }
 

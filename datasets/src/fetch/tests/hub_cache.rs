@@ -250,7 +250,7 @@ async fn offline_what_the_cache_does_not_have_is_named_with_the_remedy() {
     assert!(
         unknown.contains("does not know o/r@main")
             && unknown.contains("HF_HUB_OFFLINE")
-            && unknown.contains("`hf download o/r --revision main`"),
+            && unknown.contains("or run `hf download o/r --revision main`"),
         "{unknown}"
     );
 
@@ -365,7 +365,7 @@ async fn offline_a_wrong_file_in_the_cache_is_an_error_that_says_what_is_wrong()
         assert!(
             error.contains(what)
                 && error.contains("models--o--r")
-                && error.contains("after deleting a file that is wrong"),
+                && error.contains("delete that file and run `hf download"),
             "{error}"
         );
         assert!(entries(home.path()).is_empty(), "{what}");
@@ -437,7 +437,7 @@ async fn nothing_writes_into_a_file_of_the_cache() {
     let server = serve(b"new".to_vec(), vec![Answer::Break(1), Answer::Whole]).await;
     let next = manifest(
         b"new",
-        vec![repository(COMMIT, &["other.json"]), url(&server.address)],
+        vec![repository(COMMIT, &["weights.bin"]), url(&server.address)],
     );
     let folder = fetcher.fetch_manifest(&next, &Quiet).await.unwrap();
     assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), b"new");
