@@ -5,7 +5,7 @@
 use crate::api::EngineOptions;
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
-use crate::infer::runner::{CHUNK, MAX_SEQUENCES, most_cached_rows};
+use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows};
 use crate::model::adapter_elements;
 use crate::model::layout::Layout;
 use crate::model::workspace::{BackwardWorkspace, PerDtype, Widths, Workspace};
@@ -22,7 +22,7 @@ pub struct Demand {
     /// Completions a prompt.
     pub samples: usize,
     /// Prompts of which completions are drawn in one go.
-    pub drawn_prompts: usize,
+    pub sampled_prompts: usize,
     /// Prompts of one optimiser update; 0 where nothing is trained.
     pub update_prompts: usize,
 }
@@ -66,8 +66,8 @@ impl Footprint {
         let packs = packs(demand, options.pack_tokens.unwrap_or(PACK_TOKENS));
         let pack = packs.first().copied().unwrap_or(0);
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
-        let step = CHUNK.min(demand.drawn_prompts * demand.prompt_tokens)
-            + running.min(demand.drawn_prompts * demand.samples);
+        let step = CHUNK.min(demand.sampled_prompts * demand.prompt_tokens)
+            + running.min(demand.sampled_prompts * demand.samples);
         let memory = options.device.memory().or_else(crate::memory::total);
         let width = PerDtype::from(element);
         let work = Workspace::len(widths, step.max(pack), pack);
@@ -119,10 +119,10 @@ fn cached_rows(
         return tokens as u64;
     }
     let sample = blocks_for(demand.max_tokens.saturating_sub(1));
-    let prompts = demand.drawn_prompts.min(running + 16) * blocks_for(demand.prompt_tokens);
-    let samples = running.min(demand.drawn_prompts * demand.samples) * sample;
+    let prompts = demand.sampled_prompts.min(running + 16) * blocks_for(demand.prompt_tokens);
+    let samples = running.min(demand.sampled_prompts * demand.samples) * sample;
     let useful = ((prompts + samples) * BLOCK) as u64;
-    useful.min(most_cached_rows(memory, row_bytes))
+    useful.min(max_cached_rows(memory, row_bytes))
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
         prompt_tokens: 100,
         max_tokens: 51,
         samples: 4,
-        drawn_prompts: 8,
+        sampled_prompts: 8,
         update_prompts: 2,
     };
 

@@ -211,7 +211,7 @@ pub trait Backend: Send {
     /// Bytes of the device's memory, where it is known.
     fn memory(&self) -> Option<u64>;
     /// Whether it has to be dropped before the process ends, since the libraries that it calls are torn down with the process.
-    fn ends_first(&self) -> bool {
+    fn must_drop_before_exit(&self) -> bool {
         false
     }
     /// Bytes that elements take.

@@ -55,7 +55,7 @@ fn distance(ours: &[f32], theirs: &[f32]) -> f64 {
 ///
 /// # Errors
 /// Where there is no such GPU, or it fails.
-pub fn of_gpu(device: Device, dtype: Dtype) -> Result<Vec<Compared>, EngineError> {
+pub fn compare_gpu(device: Device, dtype: Dtype) -> Result<Vec<Compared>, EngineError> {
     with_cpu(&|dtype| device.open(None, dtype), dtype)
 }
 

@@ -15,7 +15,7 @@ use sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
 use super::call::device_error;
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
 use super::handles::{Context, Graph, Memory, Module, Stream, ask};
-use super::probe::{self, Found};
+use super::probe::{self, GpuInfo};
 use super::products::Products;
 use super::staging::Staging;
 use super::{compile, images, kernels};
@@ -47,7 +47,7 @@ struct Function {
 /// Fields are dropped in this order: whatever is made in the context before it.
 #[derive(Debug)]
 struct Gpu {
-    found: Found,
+    found: GpuInfo,
     multiprocessors: u32,
     graphs: Vec<Graph>,
     /// Recordings that were to be forgotten while another was made.
@@ -69,7 +69,7 @@ struct Gpu {
 unsafe impl Send for Gpu {}
 
 impl Gpu {
-    fn open(found: Found) -> Result<Self, Fault> {
+    fn open(found: GpuInfo) -> Result<Self, Fault> {
         let folder = images::home().join("kernels");
         let image = compile::compiled(&folder, kernels::SOURCES, kernels::NAMES, found.target)
             .map_err(Fault::Other)?;

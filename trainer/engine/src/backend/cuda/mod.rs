@@ -117,7 +117,7 @@ impl Backend for Cuda {
         self.driver.memory().ok().map(|(_, total)| total)
     }
 
-    fn ends_first(&self) -> bool {
+    fn must_drop_before_exit(&self) -> bool {
         true
     }
 

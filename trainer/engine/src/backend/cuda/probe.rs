@@ -23,7 +23,7 @@ const MIN_CUDA: u32 = 12;
 
 /// A GPU that can be used, and what it is used with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct GpuInfo {
     /// Its number.
     pub ordinal: usize,
     /// Its name.
@@ -46,7 +46,7 @@ pub struct Found {
     pub(super) device: sys::CUdevice,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for GpuInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = |(major, minor): Version| format!("{major}.{minor}");
         let release = self.release.as_deref().unwrap_or_default();
@@ -86,7 +86,7 @@ impl From<String> for Absent {
 ///
 /// # Errors
 /// Why it cannot be used, and the remedy.
-pub fn find(ordinal: usize) -> Result<Found, Absent> {
+pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
     libraries::driver().map_err(Absent::None)?;
     // SAFETY: what has to be called before all else, and may be called again.
     match unsafe { sys::cuInit(0) } {
@@ -127,7 +127,7 @@ pub fn find(ordinal: usize) -> Result<Found, Absent> {
     })?;
     let driver = libraries::driver_version()?;
     agree(driver, nvrtc, cublaslt, target)?;
-    Ok(Found {
+    Ok(GpuInfo {
         ordinal,
         name,
         memory: memory(device)?,
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_gpu_is_told_in_a_line() {
-        let found = Found {
+        let found = GpuInfo {
             ordinal: 0,
             name: "NVIDIA H200".into(),
             memory: 150_000_000_000,
