@@ -62,14 +62,16 @@ impl Sampling {
         let greedy = temperature == 0.0;
         if !greedy && !divides(temperature) {
             return Err(format!(
-                "the sampling temperature is {temperature}; it is 0 or a number from {MIN_TEMPERATURE:e} upwards"
+                "the sampling temperature is {temperature}; give 0 or a number of at least {MIN_TEMPERATURE:e}"
             ));
         }
         if !(top_p > 0.0 && top_p <= 1.0) {
-            return Err(format!("top_p is {top_p}; it lies above 0 and up to 1"));
+            return Err(format!(
+                "top_p is {top_p}; give a number above 0 and at most 1"
+            ));
         }
         if !(0.0..=1.0).contains(&min_p) {
-            return Err(format!("min_p is {min_p}; it lies between 0 and 1"));
+            return Err(format!("min_p is {min_p}; give a number from 0 to 1"));
         }
         Ok(())
     }
@@ -362,7 +364,7 @@ mod tests {
         for bad in [9e-7, 1e-45, -1e-6, -1.0, f32::INFINITY, f32::NAN] {
             let error = checked(bad).unwrap_err();
             assert!(
-                error.ends_with("it is 0 or a number from 1e-6 upwards"),
+                error.ends_with("give 0 or a number of at least 1e-6"),
                 "{error}"
             );
         }

@@ -226,7 +226,7 @@ fn grows(tokenizer: &Tokenizer, text: &str, tokens: &[u32], random: &mut Random)
     for n in 1..=tokens.len() {
         grown += &pieces.next(tokenizer, &tokens[..n]).unwrap();
         assert!(whole.starts_with(&grown), "{text:?}: {grown:?}");
-        met |= stop.met(tokenizer, &tokens[..n]).unwrap();
+        met |= stop.reached(tokenizer, &tokens[..n]).unwrap();
         assert_eq!(
             met,
             !wanted.is_empty() && grown.contains(&wanted),

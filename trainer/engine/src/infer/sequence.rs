@@ -112,7 +112,7 @@ impl Sequence {
         sample.tokens.push(sampled.token);
         sample.logp.push(sampled.logp);
         if self.stop_tokens.contains(&sampled.token)
-            || sample.stop.met(tokenizer, &sample.tokens)?
+            || sample.stop.reached(tokenizer, &sample.tokens)?
         {
             Ok(Some(Finish::Stop))
         } else if sample.tokens.len() >= self.max_tokens {
