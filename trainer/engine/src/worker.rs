@@ -102,7 +102,7 @@ impl Engine {
         groups: Vec<Group>,
         temperature: f32,
     ) -> Result<Vec<TokenStats>, EngineError> {
-        self.ask(move |model, _| train::score(model, &groups, temperature))
+        self.run_on_worker(move |model, _| train::score(model, &groups, temperature))
     }
 
     /// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Returns `None` if the objective skips the update. If
@@ -119,7 +119,9 @@ impl Engine {
                 "the model without its adapters is a reference and cannot be trained".into(),
             ));
         }
-        self.ask(move |model, _| train::step(model, &groups, temperature, objective, &adamw))
+        self.run_on_worker(move |model, _| {
+            train::step(model, &groups, temperature, objective, &adamw)
+        })
     }
 
     /// Computes sketches of several gradients of the same completions, to measure the gradients: forward over all groups, `objectives` once, and a backward
@@ -131,7 +133,9 @@ impl Engine {
         objectives: Objectives,
         sketch: Sketch,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
-        self.ask(move |model, _| train::sketch(model, &groups, temperature, objectives, sketch))
+        self.run_on_worker(move |model, _| {
+            train::sketch(model, &groups, temperature, objectives, sketch)
+        })
     }
 
     /// Writes the model atomically as a Hugging Face checkpoint (safetensors in f32, config, tokenizer, chat template) into a new folder.
@@ -141,17 +145,19 @@ impl Engine {
 
     /// Like [`Engine::save_model`], with the weights in the given precision.
     pub fn save_model_as(&self, folder: PathBuf, precision: Precision) -> Result<(), EngineError> {
-        self.ask(move |model, text| checkpoint::save_model(model, text, &folder, precision))
+        self.run_on_worker(move |model, text| {
+            checkpoint::save_model(model, text, &folder, precision)
+        })
     }
 
     /// Writes weights, moments and the update count bit for bit into one file, atomically.
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        self.ask(move |model, _| checkpoint::save_state(model, &file))
+        self.run_on_worker(move |model, _| checkpoint::save_state(model, &file))
     }
 
     /// Loads the state that [`Engine::save_state`] wrote.
     pub fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        self.ask(move |model, _| checkpoint::load_state(model, &file))
+        self.run_on_worker(move |model, _| checkpoint::load_state(model, &file))
     }
 
     /// Token ids of a text. With `special`, the tokenizer's post-processor adds its tokens (a BOS token, if the model has one), and special tokens written in
@@ -187,7 +193,7 @@ impl Engine {
     }
 
     /// Runs a closure on the worker thread and waits for its result.
-    fn ask<T: Send + 'static>(
+    fn run_on_worker<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Model, &Text) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
