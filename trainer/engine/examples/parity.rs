@@ -116,6 +116,7 @@ fn main() {
     let prompts: Vec<Vec<u32>> = serde_json::from_str(&text).unwrap();
     let (model, saved) = (Path::new(model), Path::new(saved));
     update(model, &prompts, saved);
-    let results = json!({"model": results_of(model, &prompts), "saved": results_of(saved, &prompts)});
+    let results =
+        json!({"model": results_of(model, &prompts), "saved": results_of(saved, &prompts)});
     std::fs::write(out, results.to_string()).unwrap();
 }

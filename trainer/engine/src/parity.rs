@@ -55,8 +55,8 @@ pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Pa
         .as_ref()
         .map_or(0, |sliding| sliding.window);
     let window = if window > LONGEST_WINDOW { 0 } else { window };
-    let wanted = (window + once.len()).min(loaded.config.max_position_embeddings);
-    let tokens: Vec<u32> = once.iter().copied().cycle().take(wanted).collect();
+    let length = (window + once.len()).min(loaded.config.max_position_embeddings);
+    let tokens: Vec<u32> = once.iter().copied().cycle().take(length).collect();
     let theirs = candle_logits(&loaded.config, &loaded.weights, &tokens).map_err(|error| EngineError::Model {
         path: path.to_owned(),
         reason: format!("candle-transformers cannot compute this model, so there is nothing to compare with: {error}"),

@@ -193,11 +193,11 @@ fn cut_off(logits: &[f32], sampling: &Sampling, weight: impl Fn(f32) -> f32) -> 
     candidates.retain(|&(_, w)| w >= sampling.min_p && f64::from(w) >= min_weight);
     candidates.sort_unstable_by(falling);
     if sampling.top_p < 1.0 {
-        let wanted = f64::from(sampling.top_p) * total;
+        let target = f64::from(sampling.top_p) * total;
         let mut cumulated = 0.0;
         let reached = candidates.iter().position(|&(_, w)| {
             cumulated += f64::from(w);
-            cumulated >= wanted
+            cumulated >= target
         });
         candidates.truncate(reached.map_or(candidates.len(), |last| last + 1));
     }

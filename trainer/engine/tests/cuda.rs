@@ -173,8 +173,12 @@ fn a_step_matches_the_cpus() {
             .into_iter()
             .zip(all(&mut cpu, Part::Weight));
         for ((name, ours), (_, theirs)) in pairs {
-            let far = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5;
-            let flipped = ours.iter().zip(&theirs).filter(|pair| far(*pair)).count();
+            let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5;
+            let flipped = ours
+                .iter()
+                .zip(&theirs)
+                .filter(|pair| differs(*pair))
+                .count();
             assert!(
                 flipped * 200 <= ours.len(),
                 "seed {seed}, {name}: {flipped}"
@@ -193,9 +197,9 @@ fn gradients_in_bf16_are_near_those_in_f32() {
             let values = gradient.into_iter().flat_map(|(_, values)| values);
             values.collect::<Vec<f32>>()
         };
-        let of = |dtype| values(emulated_model(&c.config, &c.weights, dtype).0);
-        let exact = of(Dtype::F32);
-        let ours = distance(&of(Dtype::Bf16), &exact);
+        let gradient_in = |dtype| values(emulated_model(&c.config, &c.weights, dtype).0);
+        let exact = gradient_in(Dtype::F32);
+        let ours = distance(&gradient_in(Dtype::Bf16), &exact);
         let rounded = support::model(&c.config, &support::rounded(&c.weights), 2);
         let rounded = distance(&values(rounded), &exact);
         assert!(ours > 1e-4, "seed {seed}: nothing was rounded");

@@ -109,17 +109,17 @@ fn gradients_in_bf16_are_near_those_in_f32() {
     let models = (100..124).map(|seed| (seed, Family::ALL[seed as usize % 4]));
     for (seed, family) in models.chain((110..119).map(|seed| (seed, Family::Llama))) {
         let c = case(seed, family);
-        let of = |dtype, weights| {
+        let gradient_in = |dtype, weights| {
             let mut model = support::model_of(&c.config, weights, 2, dtype);
             run(&mut model, &c.groups, &c.dlogp);
             gather(&mut model, Part::Gradient)
         };
-        let exact = of(Dtype::F32, &c.weights);
-        let ours = of(Dtype::Bf16, &c.weights);
-        let rounded = of(Dtype::F32, &support::rounded(&c.weights));
+        let exact = gradient_in(Dtype::F32, &c.weights);
+        let ours = gradient_in(Dtype::Bf16, &c.weights);
+        let rounded = gradient_in(Dtype::F32, &support::rounded(&c.weights));
         let distance_from_exact = |gradient: &BTreeMap<String, Vec<f32>>| {
-            let [gradient, exact] =
-                [gradient, &exact].map(|of| of.values().flatten().copied().collect::<Vec<f32>>());
+            let [gradient, exact] = [gradient, &exact]
+                .map(|gradient| gradient.values().flatten().copied().collect::<Vec<f32>>());
             distance(&gradient, &exact)
         };
         let (ours_distance, rounded_distance) =
@@ -130,7 +130,8 @@ fn gradients_in_bf16_are_near_those_in_f32() {
             "seed {seed}: {ours_distance}, and {rounded_distance} by the weights' rounding"
         );
         for (name, exact) in &exact {
-            let [ours, rounded] = [&ours, &rounded].map(|of| distance(&of[name], exact));
+            let [ours, rounded] =
+                [&ours, &rounded].map(|gradient| distance(&gradient[name], exact));
             assert!(
                 ours < 2e-2 + 1.5 * rounded,
                 "seed {seed}, {name}: {ours}, and {rounded} by the weights' rounding"
@@ -214,13 +215,13 @@ fn a_repeated_step_gives_the_same_bits() {
 fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
     for seed in 150..156 {
         let c = case(seed, [Family::Llama, Family::Gemma3][seed as usize / 153]);
-        let mut whole = model(&c.config, &c.weights, 2);
-        run(&mut whole, &c.groups, &c.dlogp);
-        let whole = gather(&mut whole, Part::Gradient);
+        let mut one_pack = model(&c.config, &c.weights, 2);
+        run(&mut one_pack, &c.groups, &c.dlogp);
+        let one_pack = gather(&mut one_pack, Part::Gradient);
         let all = |gradient: &BTreeMap<String, Vec<f32>>| -> Vec<f32> {
             gradient.values().flatten().copied().collect()
         };
-        let whole = all(&whole);
+        let one_pack = all(&one_pack);
         for (pack_tokens, threads, reversed) in [
             (1, 2, false),
             (60, 2, false),
@@ -240,7 +241,7 @@ fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
             }
             run(&mut model, &groups, &dlogp);
             let gradient = all(&gather(&mut model, Part::Gradient));
-            let distance = distance(&gradient, &whole);
+            let distance = distance(&gradient, &one_pack);
             // A prompt that is computed once for each completion is rounded as often.
             let bound = if pack_tokens == 1 { 2e-6 } else { 1e-6 };
             assert!(
@@ -437,8 +438,8 @@ fn updates_match_adamw_after_clipping() {
             .into_values()
             .flatten()
             .collect();
-        let wanted: Vec<f32> = expected.iter().map(|(w, _, _)| *w as f32).collect();
-        let difference = support::largest_difference(&after, &wanted);
+        let expected_weights: Vec<f32> = expected.iter().map(|(w, _, _)| *w as f32).collect();
+        let difference = support::largest_difference(&after, &expected_weights);
         assert!(difference < 1e-5, "update {t}: {difference}");
     }
     assert_eq!(model.updates(), 3);

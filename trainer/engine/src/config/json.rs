@@ -327,9 +327,9 @@ impl Rope {
                 sliding_theta: local,
             });
         };
-        let of_kind = |kind: &str| parameters.get(kind).and_then(Value::as_object);
-        let full = of_kind("full_attention").unwrap_or(parameters);
-        let sliding_theta = match of_kind("sliding_attention") {
+        let for_kind = |kind: &str| parameters.get(kind).and_then(Value::as_object);
+        let full = for_kind("full_attention").unwrap_or(parameters);
+        let sliding_theta = match for_kind("sliding_attention") {
             Some(sliding) if rope_scaling(sliding)?.is_some() => {
                 return Err("`rope_parameters` scales the rotary embedding of layers with a sliding window, which is not supported".into());
             }

@@ -248,14 +248,14 @@ struct Header {
 
 impl Header {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), String> {
-        let wanted = bytes.len() as u64;
-        if wanted > self.size - self.at {
+        let count = bytes.len() as u64;
+        if count > self.size - self.at {
             return Err(self.cut_short());
         }
         self.file
             .read_exact(bytes)
             .map_err(|e| format!("cannot be read: {e}"))?;
-        self.at += wanted;
+        self.at += count;
         Ok(())
     }
 

@@ -51,11 +51,11 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
         let mut header = Header::default();
         while let Some(name) = map.next_key::<String>()? {
-            let twice = match name.as_str() {
+            let duplicate = match name.as_str() {
                 METADATA => header.metadata.is_some(),
                 tensor => header.entries.contains_key(tensor),
             };
-            if twice {
+            if duplicate {
                 return Err(A::Error::custom(format_args!("it lists `{name}` twice")));
             }
             if name == METADATA {

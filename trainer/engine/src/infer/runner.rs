@@ -166,7 +166,7 @@ fn reserve(
         .map(Scheduler::blocks_needed)
         .max()
         .unwrap_or(0);
-    let wanted = match limits.kv_tokens {
+    let blocks = match limits.kv_tokens {
         Some(tokens) => tokens / BLOCK,
         None => {
             let max_blocks = max_cached_rows(model.memory(), model.kv_row_bytes()) as usize / BLOCK;
@@ -175,19 +175,19 @@ fn reserve(
                 .max(required)
         }
     };
-    if wanted < required {
+    if blocks < required {
         return Err(EngineError::Request(format!(
             "a key/value cache of {} tokens does not hold the largest request, which needs {}; raise the cache's size, or lower max_tokens",
-            wanted * BLOCK,
+            blocks * BLOCK,
             required * BLOCK
         )));
     }
     // A larger store from an earlier call also serves, unless its size is set by the limits.
-    if limits.kv_tokens.is_none() && model.kv_rows() >= wanted * BLOCK {
-        return Ok(wanted);
+    if limits.kv_tokens.is_none() && model.kv_rows() >= blocks * BLOCK {
+        return Ok(blocks);
     }
-    model.reserve_kv(wanted * BLOCK)?;
-    Ok(wanted)
+    model.reserve_kv(blocks * BLOCK)?;
+    Ok(blocks)
 }
 
 /// Number of rows of a key/value cache in a quarter of the device's memory.

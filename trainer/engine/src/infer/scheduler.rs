@@ -167,10 +167,10 @@ impl Scheduler {
                 if sample.phase == Phase::Waiting {
                     // A block is reserved for each sample that may still need one, so that a newly admitted sample is not preempted at the next step.
                     let need = blocks_for(sample.tokens.len());
-                    let room = sequences == 0 || need + growing <= self.pool.free();
+                    let has_blocks = sequences == 0 || need + growing <= self.pool.free();
                     admitting = admitting
                         && sequences < self.max_sequences
-                        && room
+                        && has_blocks
                         && sample.rows.grow(&mut self.pool, sample.tokens.len());
                     if admitting {
                         sample.phase = Phase::Running;

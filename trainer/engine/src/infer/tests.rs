@@ -76,7 +76,7 @@ fn run(
         }
         // Every span must see its prompt's rows and then its own, all of them as they were computed.
         for (chunk, span) in chunks.iter().zip(&planned.spans) {
-            let seen: Vec<Option<Label>> = span
+            let attended: Vec<Option<Label>> = span
                 .kv
                 .iter()
                 .flat_map(|&(first, n)| first..first + n)
@@ -92,33 +92,33 @@ fn run(
                     .chain(own(end, chunk.sample))
                     .collect(),
             };
-            prop_assert_eq!(seen, expected);
+            prop_assert_eq!(attended, expected);
         }
         for chunk in &chunks {
             for sample in scheduler.computed(chunk) {
                 let sequence = &mut scheduler.sequences[chunk.request];
                 let index = sequence.samples[sample].tokens.len();
-                let drawn = Sampled {
+                let sampled = Sampled {
                     token: token(seed(chunk.request, sample), index),
                     logp: -1.0,
                 };
-                let ended = sequence.push(sample, drawn, &tokenizer).unwrap();
-                let wanted = requests[chunk.request].1[sample];
+                let ended = sequence.push(sample, sampled, &tokenizer).unwrap();
+                let length = requests[chunk.request].1[sample];
                 prop_assert_eq!(
                     ended == Some(Finish::Length),
                     index + 1 == sequence.max_tokens
                 );
-                if index + 1 == wanted {
+                if index + 1 == length {
                     scheduler.finish(chunk.request, sample);
                 }
             }
         }
     }
     for (number, (_, samples)) in requests.iter().enumerate() {
-        for (sample, wanted) in samples.iter().enumerate() {
+        for (sample, length) in samples.iter().enumerate() {
             let done = &scheduler.sequences[number].samples[sample];
             prop_assert_eq!(done.phase, Phase::Done);
-            let tokens: Vec<u32> = (0..*wanted)
+            let tokens: Vec<u32> = (0..*length)
                 .map(|i| token(seed(number, sample), i))
                 .collect();
             prop_assert_eq!(&done.tokens, &tokens);

@@ -188,11 +188,11 @@ fn a_gguf_file_has_hugging_faces_weights() {
 #[test]
 fn a_gguf_file_without_a_head_ties_it_to_the_embedding() {
     let files = Files::new();
-    let whole = gguf(&metadata(), GgmlDType::F32);
+    let intact = gguf(&metadata(), GgmlDType::F32);
     // Under its new name, the head looks like a tensor of a vision part.
     let name = [&13u64.to_le_bytes()[..], b"output.weight"].concat();
-    let at = 8 + whole.windows(name.len()).position(|w| w == name).unwrap();
-    let mut tied = whole;
+    let at = 8 + intact.windows(name.len()).position(|w| w == name).unwrap();
+    let mut tied = intact;
     tied[at..at + 2].copy_from_slice(b"v.");
     let loaded = open(&files.write("model.gguf", &tied)).unwrap();
     assert!(loaded.config.tie_word_embeddings);
@@ -224,14 +224,14 @@ fn a_folder_with_one_gguf_file_is_a_model() {
 #[test]
 fn a_truncated_gguf_file_is_rejected() {
     let files = Files::new();
-    let whole = gguf(&metadata(), GgmlDType::Q4_1);
-    let tensors = 2000.min(whole.len());
+    let intact = gguf(&metadata(), GgmlDType::Q4_1);
+    let tensors = 2000.min(intact.len());
     let cuts = (0..tensors)
         .step_by(7)
-        .chain((tensors..whole.len() - 32).step_by(997))
-        .chain([whole.len() - 33]);
+        .chain((tensors..intact.len() - 32).step_by(997))
+        .chain([intact.len() - 33]);
     for length in cuts {
-        let error = files.error("model.gguf", &whole[..length]);
+        let error = files.error("model.gguf", &intact[..length]);
         assert!(error.contains("cut short"), "{length}: {error}");
     }
 }
@@ -377,11 +377,11 @@ fn pre_tokenizers_are_selected_by_name() {
 fn lengths_beyond_the_files_size_allocate_no_memory() {
     let files = Files::new();
     let huge = u64::MAX.to_le_bytes();
-    let whole = gguf(&metadata(), GgmlDType::F32);
+    let intact = gguf(&metadata(), GgmlDType::F32);
     let key = b"tokenizer.ggml.tokens";
-    let tokens = whole.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+    let tokens = intact.windows(key.len()).position(|w| w == key).unwrap() + key.len();
     let name = b"token_embd.weight";
-    let embedding = whole.windows(name.len()).position(|w| w == name).unwrap() + name.len();
+    let embedding = intact.windows(name.len()).position(|w| w == name).unwrap() + name.len();
     // The numbers of tensors and of metadata entries; a key's length; an array's length; a tensor's sizes; its offset.
     for at in [
         8,
@@ -392,7 +392,7 @@ fn lengths_beyond_the_files_size_allocate_no_memory() {
         embedding + 12,
         embedding + 24,
     ] {
-        let mut damaged = whole.clone();
+        let mut damaged = intact.clone();
         damaged[at..at + 8].copy_from_slice(&huge);
         files.error("model.gguf", damaged);
     }
@@ -517,12 +517,12 @@ fn chat_models_stop_at_every_token_of_their_generation_config() {
 fn a_truncated_safetensors_file_is_rejected() {
     let files = Files::new();
     folder(&files);
-    let whole = safetensors(&weights(&config()), DType::BF16);
-    for length in (0..whole.len())
+    let intact = safetensors(&weights(&config()), DType::BF16);
+    for length in (0..intact.len())
         .step_by(499)
-        .chain([7, 8, 9, whole.len() - 1])
+        .chain([7, 8, 9, intact.len() - 1])
     {
-        files.write("model.safetensors", &whole[..length]);
+        files.write("model.safetensors", &intact[..length]);
         let error = open(files.folder.path()).err().unwrap().to_string();
         assert!(error.contains("cut short"), "{length}: {error}");
     }

@@ -75,7 +75,7 @@ impl Model {
     }
 
     fn buffer(&self, name: &str, part: Part) -> Result<Buf, EngineError> {
-        let of_optimiser = |part: fn(Optimiser) -> Buf| {
+        let optimiser_buffer = |part: fn(Optimiser) -> Buf| {
             let optimiser = self.optimiser.ok_or_else(|| {
                 EngineError::Request(
                     "the model has no moments yet: it has not been trained since it was loaded"
@@ -86,9 +86,9 @@ impl Model {
         };
         match part {
             Part::Weight => self.weight(name),
-            Part::Moment1 => of_optimiser(|optimiser| optimiser.m),
-            Part::Moment2 => of_optimiser(|optimiser| optimiser.v),
-            Part::Gradient => of_optimiser(|optimiser| optimiser.gradient),
+            Part::Moment1 => optimiser_buffer(|optimiser| optimiser.m),
+            Part::Moment2 => optimiser_buffer(|optimiser| optimiser.v),
+            Part::Gradient => optimiser_buffer(|optimiser| optimiser.gradient),
         }
     }
 

@@ -159,8 +159,8 @@ mod tests {
         let mut cases = [0; 2];
         for budget in (0..2_000_000).step_by(10_000) {
             let plan = ActivationPlan::new(WIDTHS, 4, &tokens, budget, width);
-            let least = ActivationPlan::new(WIDTHS, 4, &tokens, 0, width).len;
-            assert!(plan.len.bytes(width) <= budget.max(least.bytes(width)));
+            let minimum = ActivationPlan::new(WIDTHS, 4, &tokens, 0, width).len;
+            assert!(plan.len.bytes(width) <= budget.max(minimum.bytes(width)));
             let mut backend: Box<dyn Backend> = cpu::open(Some(1)).expect("one thread");
             let buf = PerDtype::allocate(backend.as_mut(), plan.len).expect("memory");
             let mut parts = Vec::new();
@@ -183,9 +183,9 @@ mod tests {
             }
             parts.sort_unstable_by_key(|part| (part.block, part.offset));
             for pair in parts.windows(2) {
-                let apart = pair[0].block != pair[1].block
+                let disjoint = pair[0].block != pair[1].block
                     || pair[0].offset + pair[0].len <= pair[1].offset;
-                assert!(apart, "parts overlap at {budget}");
+                assert!(disjoint, "parts overlap at {budget}");
             }
         }
         assert!(cases[0] > 0 && cases[1] > 0);

@@ -177,7 +177,7 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
     }
     if !is_intact(file).map_err(|e| wrong(&format!("cannot be read: {e}")))? {
         return Err(wrong(
-            "is damaged: its content is no longer what was written; go back to an earlier state",
+            "is damaged: its content has changed since it was written; go back to an earlier state",
         ));
     }
     let updates: u64 = saved

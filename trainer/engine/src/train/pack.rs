@@ -82,14 +82,14 @@ pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool
         let mut rest = members.as_slice();
         while !rest.is_empty() {
             let capacity = pack_tokens.saturating_sub(open.batch.tokens.len());
-            let whole = fitting(prompt.len(), rest, pack_tokens) == rest.len();
+            let fits_whole = fitting(prompt.len(), rest, pack_tokens) == rest.len();
             let fits = fitting(prompt.len(), rest, capacity);
             let take = match (fits, open.batch.tokens.is_empty()) {
                 // Too large for any pack, so a pack of its own.
                 (0, true) => 1,
                 (n, true) => n,
                 // A group that fits whole into the next pack is not split between two.
-                (n, false) if n == rest.len() || (n > 0 && !whole) => n,
+                (n, false) if n == rest.len() || (n > 0 && !fits_whole) => n,
                 _ => {
                     packs.push(std::mem::take(&mut open));
                     continue;

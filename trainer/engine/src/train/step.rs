@@ -140,8 +140,11 @@ pub(super) fn forward_workspace(
     model: &mut Model,
     packs: &[Pack],
 ) -> Result<Workspace, EngineError> {
-    let most = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
-    model.workspace(most(|p| p.batch.tokens.len()), most(|p| p.targets.len()))
+    let max_of = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
+    model.workspace(
+        max_of(|p| p.batch.tokens.len()),
+        max_of(|p| p.targets.len()),
+    )
 }
 
 /// Rejects a gradient whose shape differs from the log-probabilities', or with numbers that are not finite.

@@ -52,8 +52,8 @@ impl Device {
 
     /// The GPU's memory in bytes; `None` for the CPU and for a missing GPU.
     pub fn memory(self) -> Option<u64> {
-        let found = self.gpu_info().ok().flatten()?;
-        Some(found.memory)
+        let gpu = self.gpu_info().ok().flatten()?;
+        Some(gpu.memory)
     }
 
     /// Opens a backend on the device. With `auto`, the CPU is used if the GPU cannot be opened or does not compute what the CPU does.
@@ -79,8 +79,8 @@ impl Device {
 
 /// The first GPU. A GPU that exists but cannot be used is logged once per process.
 fn first_gpu() -> Option<GpuInfo> {
-    static FOUND: OnceLock<Option<GpuInfo>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| match Device::gpu() {
+    static FIRST_GPU: OnceLock<Option<GpuInfo>> = OnceLock::new();
+    let gpu = FIRST_GPU.get_or_init(|| match Device::gpu() {
         Ok(gpu) => Some(gpu),
         Err(Absent::None(reason)) => {
             tracing::debug!("computing on the CPU: {reason}");
@@ -91,7 +91,7 @@ fn first_gpu() -> Option<GpuInfo> {
             None
         }
     });
-    found.clone()
+    gpu.clone()
 }
 
 /// Whether the first GPU, selected by `auto`, computes what the CPU does. It is compared, and a difference is logged, once per process.
@@ -102,17 +102,18 @@ fn first_gpu_agrees(gpu: &GpuInfo, dtype: Dtype) -> bool {
         Dtype::Bf16 => &RESULTS[1],
     };
     *result.get_or_init(|| {
-        let found = compare_with_cpu(gpu.ordinal, dtype);
-        if let Err(reason) = &found {
+        let comparison = compare_with_cpu(gpu.ordinal, dtype);
+        if let Err(reason) = &comparison {
             tracing::warn!("computing on the CPU, since {gpu} cannot be used: {reason}");
         }
-        found.is_ok()
+        comparison.is_ok()
     })
 }
 
 fn compare_with_cpu(ordinal: usize, dtype: Dtype) -> Result<(), String> {
-    let found = compare_gpu(Device::Cuda(ordinal), dtype).map_err(|error| error.to_string())?;
-    match found.iter().find(|compared| !compared.agrees()) {
+    let comparisons =
+        compare_gpu(Device::Cuda(ordinal), dtype).map_err(|error| error.to_string())?;
+    match comparisons.iter().find(|compared| !compared.agrees()) {
         None => Ok(()),
         Some(Compared { what, distance, .. }) => Err(format!(
             "its {what} is {distance:.1e} from the CPU's; `rapid doctor --device cuda:{ordinal}` says more"
@@ -126,11 +127,11 @@ mod tests {
 
     /// Whether this machine has no GPU, which most of these tests require. Prints that a test is skipped if it has one.
     fn without_gpu() -> bool {
-        let found = Device::gpu();
-        if let Ok(gpu) = &found {
+        let gpu = Device::gpu();
+        if let Ok(gpu) = &gpu {
             eprintln!("SKIPPED: errors without a GPU: this machine has {gpu}");
         }
-        found.is_err()
+        gpu.is_err()
     }
 
     #[test]

@@ -83,18 +83,18 @@ impl Kernel {
 /// Rejects shapes that the kernels do not support.
 fn check_supported(a: &Attention) -> Result<(), Fault> {
     let (width, group) = (a.head_dim, a.heads / a.kv_heads);
-    let refused = |what: String| {
+    let unsupported = |what: String| {
         Err(Fault::Other(format!(
             "the model has {what}, which attention on the GPU does not support; use --device cpu"
         )))
     };
     if !width.is_multiple_of(HEAD_DIM_STEP) || width > MAX_HEAD_DIM {
-        return refused(format!(
+        return unsupported(format!(
             "heads of {width} numbers (multiples of {HEAD_DIM_STEP} up to {MAX_HEAD_DIM} are supported)"
         ));
     }
     if group > MAX_GROUP {
-        return refused(format!(
+        return unsupported(format!(
             "{group} heads of queries for one of keys (up to {MAX_GROUP} are supported)"
         ));
     }
@@ -134,8 +134,8 @@ impl Cuda {
 
     /// Number of parts into which the keys of each of `queries` single queries are divided, so that every multiprocessor has work.
     fn splits(&self, queries: usize, kv_heads: usize) -> u32 {
-        let wanted = 4 * self.driver.multiprocessors();
-        wanted
+        let min_blocks = 4 * self.driver.multiprocessors();
+        min_blocks
             .div_ceil((queries * kv_heads) as u32)
             .clamp(1, MAX_SPLITS)
     }

@@ -259,7 +259,7 @@ mod tests {
     fn every_key_is_visited_once_by_each_span_that_contains_it() {
         let mut words = Vec::new();
         let tiles = KeyTiles::new(&group(), &mut words);
-        let mut seen = BTreeMap::new();
+        let mut visited = BTreeMap::new();
         for tile in 0..tiles.count {
             let [row, count, visit, visits] = words[4 * tile..][..4] else {
                 panic!("four words a tile")
@@ -269,7 +269,7 @@ mod tests {
                 let at = tiles.visits_at + 2 * visit as usize;
                 let (span, position) = (words[at], words[at + 1]);
                 for i in 0..count {
-                    *seen.entry((span, position + i, row + i)).or_insert(0) += 1;
+                    *visited.entry((span, position + i, row + i)).or_insert(0) += 1;
                 }
             }
         }
@@ -278,7 +278,7 @@ mod tests {
             .map(|i| (1, i, i))
             .chain((0..80).map(|i| (2, i, i)))
             .chain((0..71).map(|i| (0, i, if i < 70 { i } else { 80 })));
-        assert_eq!(seen, expected.map(|key| (key, 1)).collect());
+        assert_eq!(visited, expected.map(|key| (key, 1)).collect());
     }
 
     #[test]
@@ -299,9 +299,9 @@ mod tests {
             rows: (0..n).collect(),
             spans: (0..n).map(|i| span(i, 1, &[(4 * i, 4)])).collect(),
         };
-        let (mut few, mut many) = (Vec::new(), Vec::new());
-        let padded = BatchPlan::new(&decode(3), 8, &mut few);
-        let full = BatchPlan::new(&decode(8), 8, &mut many);
+        let (mut padded_words, mut full_words) = (Vec::new(), Vec::new());
+        let padded = BatchPlan::new(&decode(3), 8, &mut padded_words);
+        let full = BatchPlan::new(&decode(8), 8, &mut full_words);
         let fixed = |p: &BatchPlan| {
             [
                 p.positions_at,
@@ -312,8 +312,8 @@ mod tests {
             ]
         };
         assert_eq!(fixed(&padded), fixed(&full));
-        assert_eq!(few[padded.rows_at..][..8][3..], [NO_ROW; 5]);
-        assert_eq!(few[padded.spans_at..][5 * 3..5 * 8], [0; 25]);
+        assert_eq!(padded_words[padded.rows_at..][..8][3..], [NO_ROW; 5]);
+        assert_eq!(padded_words[padded.spans_at..][5 * 3..5 * 8], [0; 25]);
     }
 
     #[test]

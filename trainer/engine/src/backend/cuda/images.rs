@@ -145,11 +145,11 @@ mod tests {
     fn a_damaged_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.kernels");
-        let whole = encode(&image(b"\x7fELF and so on"));
-        let mut flipped = whole.clone();
+        let intact = encode(&image(b"\x7fELF and so on"));
+        let mut flipped = intact.clone();
         flipped[60] ^= 1;
         for damaged in [
-            &whole[..whole.len() - 1],
+            &intact[..intact.len() - 1],
             &flipped,
             b"",
             b"rapid kernels 1\n",

@@ -195,7 +195,7 @@ pub(super) fn cublaslt() -> Result<(), String> {
 pub(super) fn nvtx() -> Result<&'static Library, String> {
     static FOUND: OnceLock<Option<Library>> = OnceLock::new();
     const NAMES: [&str; 2] = ["libnvtx3interop.so.1", "libnvToolsExt.so.1"];
-    let found = FOUND.get_or_init(|| {
+    let library = FOUND.get_or_init(|| {
         let folders = folders();
         let paths = NAMES.iter().flat_map(|name| {
             let inside = folders.iter().map(move |folder| folder.join(name));
@@ -203,7 +203,7 @@ pub(super) fn nvtx() -> Result<&'static Library, String> {
         });
         paths.into_iter().find_map(|path| open(&path))
     });
-    found.as_ref().ok_or_else(|| {
+    library.as_ref().ok_or_else(|| {
         format!(
             "NVTX ({}) is not found, so the profiler receives no ranges; `pip install nvidia-nvtx` installs it",
             NAMES[0]
@@ -271,11 +271,11 @@ fn folders() -> Vec<PathBuf> {
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    let mut found = wheels(&super::images::home().join("cuda"));
+    let mut folders = wheels(&super::images::home().join("cuda"));
     for toolkit in ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable) {
-        found.push(toolkit.join("lib64"));
+        folders.push(toolkit.join("lib64"));
     }
-    found.push("/usr/local/cuda/lib64".into());
+    folders.push("/usr/local/cuda/lib64".into());
     let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .into_iter()
         .filter_map(variable)
@@ -286,11 +286,11 @@ fn folders() -> Vec<PathBuf> {
     prefixes.extend(std::env::home_dir().map(|home| home.join(".local")));
     prefixes.extend(["/usr/local".into(), "/usr".into()]);
     for prefix in prefixes {
-        found.extend(packages(&prefix).iter().flat_map(|folder| wheels(folder)));
-        found.push(prefix.join("lib"));
+        folders.extend(packages(&prefix).iter().flat_map(|folder| wheels(folder)));
+        folders.push(prefix.join("lib"));
     }
-    found.retain(|folder| folder.is_dir());
-    found
+    folders.retain(|folder| folder.is_dir());
+    folders
 }
 
 /// Folders of Python packages under a prefix.
@@ -367,8 +367,8 @@ mod tests {
         fs::create_dir_all(prefix.path().join("lib/other")).unwrap();
         let packages = packages(prefix.path());
         assert_eq!(packages.len(), 2, "{packages:?}");
-        let found: Vec<_> = packages.iter().flat_map(|folder| wheels(folder)).collect();
-        assert_eq!(found, [prefix.path().join(lib)]);
+        let folders: Vec<_> = packages.iter().flat_map(|folder| wheels(folder)).collect();
+        assert_eq!(folders, [prefix.path().join(lib)]);
     }
 
     #[test]

@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_gpu_is_described_in_one_line() {
-        let found = GpuInfo {
+        let info = GpuInfo {
             ordinal: 0,
             name: "NVIDIA H200".into(),
             memory: 150_000_000_000,
@@ -323,7 +323,7 @@ mod tests {
             device: 0,
         };
         assert_eq!(
-            found.to_string(),
+            info.to_string(),
             "cuda:0, NVIDIA H200, 139.7 GiB, compute capability 9.0, driver 580.65.06 for CUDA 13.0, NVRTC 13.0, cuBLASLt 13.1"
         );
     }

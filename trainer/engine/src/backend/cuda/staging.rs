@@ -62,7 +62,7 @@ impl Staging {
         for chunk in bytes.chunks(SLOT) {
             let event = self.read[self.next];
             // SAFETY: the event is alive; an event that was never recorded counts as completed.
-            check_call("read what was sent before", unsafe {
+            check_call("read the previous copy", unsafe {
                 sys::cuEventSynchronize(event)
             })?;
             // SAFETY: the slot lies in the pinned memory, the device has read it, and the chunk is no longer than the slot.
@@ -72,11 +72,11 @@ impl Staging {
                 slot
             };
             // SAFETY: the slot does not change until the event completes, and the caller promises that the address is on the device.
-            check_call("take what was sent", unsafe {
+            check_call("copy data from the host", unsafe {
                 sys::cuMemcpyHtoDAsync_v2(at, slot.cast(), chunk.len(), stream.0)
             })?;
             // SAFETY: the event and the stream are alive.
-            check_call("mark what was sent", unsafe {
+            check_call("record an event", unsafe {
                 sys::cuEventRecord(event, stream.0)
             })?;
             self.next = (self.next + 1) % SLOTS;
