@@ -65,7 +65,7 @@ impl Shape {
     }
 }
 
-/// The largest power of two that divides an address, up to [`ALIGNED`].
+/// The largest power of two that divides an address, up to [`MAX_ALIGNMENT`].
 fn alignment(address: Address) -> u64 {
     (1 << address.trailing_zeros().min(63)).min(MAX_ALIGNMENT)
 }
