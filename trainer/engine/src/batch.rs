@@ -86,7 +86,7 @@ impl Batch {
             }
             if span.kv.iter().map(|(_, n)| n).sum::<usize>() < span.q_len {
                 return Err(format!(
-                    "a span of {} tokens sees fewer keys than its own",
+                    "a span of {} tokens has fewer keys than tokens",
                     span.q_len
                 ));
             }

@@ -30,7 +30,7 @@ pub enum EngineError {
     },
     /// The worker thread is gone.
     #[error(
-        "the engine's worker thread has stopped; the error that stopped it was reported to the call before"
+        "the engine's worker thread has stopped; the error that stopped it was reported to the previous call"
     )]
     Stopped,
 }

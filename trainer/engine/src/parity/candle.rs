@@ -53,10 +53,14 @@ fn gemma(config: &ModelConfig, weights: &Weights, mut json: Value, ids: &Tensor)
             layers,
             rope_theta: Some(theta),
         }) => (*window, pattern(layers)?, *theta),
-        _ => return Err(unknown("layers without a window of their own rotation")),
+        _ => {
+            return Err(unknown(
+                "a Gemma 3 without a separate rotary base for sliding windows",
+            ));
+        }
     };
     if !config.tie_word_embeddings {
-        return Err(unknown("a head apart from the embedding"));
+        return Err(unknown("a head that is not tied to the embedding"));
     }
     json["sliding_window_pattern"] = pattern.into();
     json["rope_local_base_freq"] = theta.into();
@@ -81,7 +85,7 @@ fn pattern(slides: &[bool]) -> Result<usize> {
     {
         Ok(pattern)
     } else {
-        Err(unknown("windows in an uneven order of layers"))
+        Err(unknown("an irregular pattern of sliding windows"))
     }
 }
 

@@ -129,7 +129,7 @@ impl Text {
     ) -> Result<String, EngineError> {
         let template = self.template.as_ref().ok_or_else(|| {
             EngineError::Request(
-                "the model has no chat template, so it is not a chat model; give it plain prompts, or take its instruction-tuned sibling".into(),
+                "the model has no chat template, so it is not a chat model; give it plain prompts, or use its instruction-tuned variant".into(),
             )
         })?;
         template.render(messages, day).map_err(EngineError::Request)

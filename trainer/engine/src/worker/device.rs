@@ -116,7 +116,7 @@ fn compare_with_cpu(ordinal: usize, dtype: Dtype) -> Result<(), String> {
     match comparisons.iter().find(|compared| !compared.agrees()) {
         None => Ok(()),
         Some(Compared { what, distance, .. }) => Err(format!(
-            "its {what} is {distance:.1e} from the CPU's; `rapid doctor --device cuda:{ordinal}` says more"
+            "its {what} is {distance:.1e} from the CPU's; `rapid doctor --device cuda:{ordinal}` shows more"
         )),
     }
 }

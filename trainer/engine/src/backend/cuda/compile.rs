@@ -126,7 +126,7 @@ pub fn compile(sources: &[Source], names: &[&str], target: Target) -> Result<Ima
     let expressions = expressions.collect::<Result<Vec<_>, _>>()?;
     for expression in &expressions {
         // SAFETY: the program has not been compiled yet, and NVRTC copies the string.
-        check("take a kernel's name", unsafe {
+        check("accept a kernel's name", unsafe {
             sys::nvrtcAddNameExpression(program.0, expression.as_ptr())
         })?;
     }
@@ -173,7 +173,7 @@ impl Program {
     fn new(text: &CStr) -> Result<Self, String> {
         let mut program = std::ptr::null_mut();
         // SAFETY: the program is writable, NVRTC copies both strings, and there are no headers.
-        check("take the kernels' sources", unsafe {
+        check("accept the kernels' sources", unsafe {
             sys::nvrtcCreateProgram(
                 &raw mut program,
                 text.as_ptr(),
