@@ -305,14 +305,14 @@ fn dateless(text: &str) -> String {
 #[test]
 fn conversations_become_the_same_text_and_tokens_as_in_transformers() {
     let golden = golden();
-    for (family, expected_stop) in golden["families"].as_object().unwrap() {
+    for (family, golden_family) in golden["families"].as_object().unwrap() {
         let Some(published) = fetched::tokenizer(family) else {
             continue;
         };
         let folder = tempfile::tempdir().unwrap();
         let text = from_folder(&published, folder.path()).text;
         let template = text.template.unwrap();
-        for case in expected_stop["conversations"].as_array().unwrap() {
+        for case in golden_family["conversations"].as_array().unwrap() {
             let actual = dateless(
                 &template
                     .render(&messages(&case["messages"]), today())
@@ -326,7 +326,7 @@ fn conversations_become_the_same_text_and_tokens_as_in_transformers() {
             }
             assert_eq!(json!(tokens), case["tokens"], "{family}: {actual:?}");
         }
-        if let Some(rejected) = expected_stop.get("refused") {
+        if let Some(rejected) = golden_family.get("refused") {
             let error = template.render(&messages(rejected), today()).unwrap_err();
             assert!(error.contains("alternate"), "{error}");
         }

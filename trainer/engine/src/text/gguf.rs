@@ -89,7 +89,7 @@ struct Parts {
 
 fn text_array<'a>(gguf: &'a Gguf, key: &str) -> Result<&'a [String], String> {
     match gguf.value(key) {
-        Some(Metadata::Texts(text_array)) => Ok(text_array),
+        Some(Metadata::Texts(texts)) => Ok(texts),
         _ => Err(format!("lacks the table `{key}`")),
     }
 }
