@@ -159,7 +159,7 @@ impl Options {
             prompt_tokens: self.prompt_tokens,
             max_tokens: self.tokens,
             samples: self.samples,
-            drawn_prompts: prompts(!matches!(what, What::Train(_))),
+            sampled_prompts: prompts(!matches!(what, What::Train(_))),
             update_prompts: prompts(!matches!(what, What::Rollout(_))),
         };
         Ok(Footprint::new(&config, options, &demand).peak())

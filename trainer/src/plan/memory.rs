@@ -96,14 +96,14 @@ impl MemoryEstimate {
             prompt_tokens: longest(&prompts.train),
             max_tokens: config.sampling.max_tokens,
             samples: config.algorithm.group_size,
-            drawn_prompts: config.prompts_per_phase(),
+            sampled_prompts: config.prompts_per_phase(),
             update_prompts: config.prompts_per_update(),
         };
         let evaluation = Demand {
             prompt_tokens: longest(&prompts.eval),
             max_tokens: config.eval.max_tokens.unwrap_or(training.max_tokens),
             samples: config.eval.samples,
-            drawn_prompts: prompts.eval.len(),
+            sampled_prompts: prompts.eval.len(),
             update_prompts: 0,
         };
         let [training, evaluation] =

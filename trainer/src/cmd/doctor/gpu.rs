@@ -1,6 +1,6 @@
 //! The GPU beside the CPU: every kernel, then small models of each family, on the same numbers.
 
-use engine::parity::device::{Compared, of_gpu};
+use engine::parity::device::{Compared, compare_gpu};
 use engine::{Device, Dtype};
 
 use super::Check;
@@ -22,7 +22,7 @@ pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
 
 fn check(device: Device, name: &str, dtype: Dtype) -> Check {
     let what = format!("gpu, {name}");
-    match of_gpu(device, dtype) {
+    match compare_gpu(device, dtype) {
         Ok(found) => verdict(&what, &found),
         Err(error) => Check::fail(
             &what,
