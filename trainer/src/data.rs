@@ -10,7 +10,7 @@ use engine::EngineError;
 use engine::text::{Date, today};
 
 use crate::config;
-use crate::policy::Reader;
+use crate::policy::PromptEncoder;
 
 pub use schedule::{Phase, Schedule, Slot};
 
@@ -192,14 +192,14 @@ impl PromptRenderer {
     /// [`EngineError`], where the model has no chat template.
     pub fn turn_end(
         &self,
-        reader: &dyn Reader,
+        encoder: &dyn PromptEncoder,
         stop_tokens: &[u32],
     ) -> Result<Option<u32>, EngineError> {
         if !self.chat {
             return Ok(None);
         }
         let turn = [("user".to_owned(), "a".to_owned())];
-        let tokens = reader.encode(&reader.chat_prompt(&turn, self.day)?, true)?;
+        let tokens = encoder.encode(&encoder.chat_prompt(&turn, self.day)?, true)?;
         Ok(tokens.into_iter().find(|token| stop_tokens.contains(token)))
     }
 
@@ -207,19 +207,23 @@ impl PromptRenderer {
     ///
     /// # Errors
     /// [`DataError::Tokens`].
-    pub fn prompt(&self, reader: &dyn Reader, task: &Arc<Task>) -> Result<Prompt, DataError> {
+    pub fn prompt(
+        &self,
+        encoder: &dyn PromptEncoder,
+        task: &Arc<Task>,
+    ) -> Result<Prompt, DataError> {
         let failed = |source| DataError::Tokens {
             task: task.id.clone(),
             source,
         };
         let mut text = self.template.render(task);
         let tokens = if self.chat {
-            text = reader
+            text = encoder
                 .chat_prompt(&[("user".to_owned(), text)], self.day)
                 .map_err(failed)?;
-            reader.encode_chat(&text)
+            encoder.encode_chat(&text)
         } else {
-            reader.encode(&text, true)
+            encoder.encode(&text, true)
         }
         .map_err(failed)?;
         Ok(Prompt {
@@ -235,14 +239,14 @@ impl PromptRenderer {
     /// [`DataError::Tokens`].
     pub fn prompts(
         &self,
-        reader: &dyn Reader,
+        encoder: &dyn PromptEncoder,
         tasks: Vec<Task>,
         limit: usize,
     ) -> Result<(Vec<Arc<Prompt>>, usize), DataError> {
         let all = tasks.len();
         let mut prompts = Vec::with_capacity(all);
         for task in tasks {
-            let prompt = self.prompt(reader, &Arc::new(task))?;
+            let prompt = self.prompt(encoder, &Arc::new(task))?;
             if (1..=limit).contains(&prompt.tokens.len()) {
                 prompts.push(Arc::new(prompt));
             }
@@ -317,24 +321,24 @@ impl Prompts {
     pub fn new(
         config: &config::Config,
         dataset: Dataset,
-        reader: &dyn Reader,
+        encoder: &dyn PromptEncoder,
     ) -> Result<Self, DataError> {
         let renderer = PromptRenderer::new(&config.data)?;
         let overlap = datasets::overlap(&dataset);
-        let room = |max_tokens: usize| reader.context().saturating_sub(max_tokens);
+        let room = |max_tokens: usize| encoder.context().saturating_sub(max_tokens);
         let limit = config
             .data
             .max_prompt_tokens
             .min(room(config.sampling.max_tokens));
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
-        let (train, left_out) = renderer.prompts(reader, dataset.train, limit)?;
-        let (eval, eval_left_out) = renderer.prompts(reader, dataset.eval, eval_limit)?;
+        let (train, left_out) = renderer.prompts(encoder, dataset.train, limit)?;
+        let (eval, eval_left_out) = renderer.prompts(encoder, dataset.eval, eval_limit)?;
         if train.is_empty() && limit < config.data.max_prompt_tokens {
             return Err(DataError::NoRoom {
                 dataset: dataset.name,
                 left_out,
                 max_tokens: config.sampling.max_tokens,
-                context: reader.context(),
+                context: encoder.context(),
             });
         }
         if train.is_empty() {

@@ -182,7 +182,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let stop = Stop::on_ctrl_c();
         let bar = bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &RolloutProgress| {
-            bar.set_position(tally.drawn as u64);
+            bar.set_position(tally.sampled as u64);
             bar.set_message(format!(
                 "{:.0} tokens/s",
                 tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3)
@@ -233,7 +233,7 @@ fn unlike_training(error: RewardError, source: Option<&Path>) -> anyhow::Error {
         RewardError::Policy {
             url, key, expected, ..
         }
-        | RewardError::Unsaid {
+        | RewardError::UnknownPolicy {
             url, key, expected, ..
         },
         Some(source),

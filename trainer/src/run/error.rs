@@ -216,7 +216,7 @@ impl<E: Into<TrainError>> From<E> for Halt {
 impl From<RolloutError> for TrainError {
     fn from(error: RolloutError) -> Self {
         match error {
-            RolloutError::Keep { path, source } => Self::Io { path, source },
+            RolloutError::Save { path, source } => Self::Io { path, source },
             error => Self::Rollout(error),
         }
     }
@@ -277,7 +277,7 @@ impl TrainError {
                 | Self::OtherModel(_)
                 | Self::Provenance { .. }
                 | Self::Teacher { .. }
-                | Self::Reward(RewardError::Policy { .. } | RewardError::Unsaid { .. })
+                | Self::Reward(RewardError::Policy { .. } | RewardError::UnknownPolicy { .. })
                 | Self::Shorter { .. }
         )
     }

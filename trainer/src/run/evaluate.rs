@@ -21,7 +21,7 @@ impl Run {
         if !due || settings.samples == 0 || self.job.prompts.eval.is_empty() {
             return Ok(());
         }
-        let mut partial = rollouts::partial(&self.job.folder.eval_drawn(self.step))?;
+        let mut partial = rollouts::partial(&self.job.folder.partial_eval(self.step))?;
         let done: Vec<EvalRecord> = self.job.folder.read(Log::Eval)?;
         if !done.iter().any(|record| record.step == self.step) {
             let terminal = &mut self.job.journal.progress;

@@ -270,11 +270,11 @@ async fn judge(
                 Some(_) => {}
             }
         }
-        counts.drawn += chunk.len();
-        counts.judged = counts.drawn;
+        counts.sampled += chunk.len();
+        counts.judged = counts.sampled;
         counts.reward = correct.len() as f64;
         counts.elapsed = started.elapsed();
-        progress.checking(&counts);
+        progress.judging_teacher(&counts);
     }
     let summary = format!(
         "the teacher's {all} completions: {} right, {} wrong, {cut_off} cut off, {} without a verdict, {unknown} of tasks that are not trained on",

@@ -146,7 +146,7 @@ fn course(root: &Path) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_learns_and_leaves_what_the_design_says() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let summary = go(
         &root,
@@ -231,7 +231,7 @@ fn copy(from: &Path, to: &Path) {
 async fn a_run_killed_anywhere_and_resumed_equals_one_never_killed() {
     let home = tempfile::tempdir().unwrap();
     let never = home.path().join("never");
-    let server = Scripted::of_letter_b().await;
+    let server = Scripted::accepting_b().await;
     let config = config(&server.url, &[]);
     go(&never, &config).await.unwrap();
     let expected = course(&never);
@@ -248,7 +248,7 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_never_killed() {
                 &to.join(format!("killed-{}", made.fetch_add(1, Ordering::SeqCst))),
             );
         }
-        Answer::of_letter_b(&items)
+        Answer::accepting_b(&items)
     })
     .await;
     go(&run, &super::tests::config(&server.url, &[]))
@@ -259,7 +259,7 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_never_killed() {
     assert!(copies >= 8, "{copies}");
     drop(server);
 
-    let server = Scripted::of_letter_b().await;
+    let server = Scripted::accepting_b().await;
     let config = super::tests::config(&server.url, &[]);
     for number in 0..copies {
         let killed = home.path().join(format!("killed-{number}"));
@@ -276,7 +276,7 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_never_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_fails_leaves_a_run_that_goes_on_in_mid_phase() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let (never, failed) = (home.path().join("never"), home.path().join("failed"));
     let config = config(&server.url, &[]);
     go(&never, &config).await.unwrap();
@@ -304,7 +304,7 @@ async fn a_step_that_fails_leaves_a_run_that_goes_on_in_mid_phase() {
 async fn a_request_to_stop_ends_at_a_safe_point_and_the_run_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let never = home.path().join("never");
-    let quiet = Scripted::of_letter_b().await;
+    let quiet = Scripted::accepting_b().await;
     go(&never, &config(&quiet.url, &[])).await.unwrap();
     for request in [1, 8, 17, 30, 45] {
         let (root, stop) = (
@@ -316,7 +316,7 @@ async fn a_request_to_stop_ends_at_a_safe_point_and_the_run_goes_on() {
             if number == request {
                 asked.request();
             }
-            Answer::of_letter_b(&items)
+            Answer::accepting_b(&items)
         })
         .await;
         let summary = train(
@@ -421,7 +421,7 @@ async fn two_processes_cannot_train_in_one_folder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_fills_up_ends_the_run_with_a_word_and_it_goes_on() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let (never, full) = (home.path().join("never"), home.path().join("full"));
     go(&never, &config(&server.url, &[])).await.unwrap();
 
@@ -433,7 +433,7 @@ async fn a_disk_that_fills_up_ends_the_run_with_a_word_and_it_goes_on() {
             std::fs::remove_file(&log).unwrap();
             std::os::unix::fs::symlink("/dev/full", &log).unwrap();
         }
-        Answer::of_letter_b(&items)
+        Answer::accepting_b(&items)
     })
     .await;
     let error = go(&full, &config(&filling.url, &[]))
@@ -451,7 +451,7 @@ async fn a_disk_that_fills_up_ends_the_run_with_a_word_and_it_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_newest_and_the_best_checkpoints_are_kept() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     go(&root, &config(&server.url, &["run.keep=2"]))
         .await
@@ -475,7 +475,7 @@ async fn only_the_newest_and_the_best_checkpoints_are_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_best_checkpoint_goes_by_pass_at_1_whichever_k_is_asked_for() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.k=[4]"]);
     let evals = go(&root, &config).await.unwrap().evals;

@@ -51,7 +51,7 @@ fn steps(root: &Path) -> Vec<StepRecord> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_preset_learns_and_resumes_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     for preset in Preset::ALL {
         let config = of_preset(&server.url, preset, &[]);
         let never = home.path().join(preset.name());
@@ -68,7 +68,7 @@ async fn every_preset_learns_and_resumes_to_the_bit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpo_logs_how_far_it_is_from_where_it_began() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let mut last = Vec::new();
     for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
         let root = home.path().join(beta);
@@ -86,7 +86,7 @@ async fn grpo_logs_how_far_it_is_from_where_it_began() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_sampling_draws_groups_that_say_nothing_anew() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let (mut mixed, mut apart) = (Vec::new(), false);
     for rounds in [
         "algorithm.dynamic_sampling=0",
@@ -121,7 +121,7 @@ async fn dynamic_sampling_draws_groups_that_say_nothing_anew() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_whose_samples_have_grown_old_is_drawn_anew_and_resumes_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let sets = [
         "algorithm.h=6",
         "optimiser.lr=0.3",
@@ -159,7 +159,7 @@ async fn a_phase_whose_samples_have_grown_old_is_drawn_anew_and_resumes_to_the_b
 
 #[tokio::test(flavor = "multi_thread")]
 async fn composed_rewards_are_logged_by_their_terms_and_groups_go_by_their_verdicts() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let sets = ["reward.format=0.5", "reward.length=-0.25"];
     let config = of_preset(&server.url, Preset::RapidLoo, &sets);
@@ -176,7 +176,7 @@ async fn composed_rewards_are_logged_by_their_terms_and_groups_go_by_their_verdi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mixed_mini_batches_use_each_completion_once_and_leave_lonely_ones_out() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
     let config = of_preset(&server.url, Preset::RapidAuthor, &sets);
@@ -198,7 +198,7 @@ async fn mixed_mini_batches_use_each_completion_once_and_leave_lonely_ones_out()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let run = |name: &str, sets: &[&str]| {
         let config = of_preset(&server.url, Preset::RapidAuthor, sets);
         (home.path().join(name), config)
@@ -228,7 +228,7 @@ async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_without_an_end_token_has_nothing_to_pad_with() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let sets = ["algorithm.sum_padding=true", "eval.samples=0"];
     let config = of_preset(&server.url, Preset::RapidAuthor, &sets);
     let policy = Arc::new(Toy::without_end());
@@ -242,7 +242,7 @@ async fn a_model_without_an_end_token_has_nothing_to_pad_with() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_sampling_rounds_otherwise_is_computed_again_where_that_is_asked_for() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let again = "sampling.behaviour_logprob=recompute";
     for (name, sets) in [
         ("sampled", &["algorithm.h=4"][..]),
@@ -284,7 +284,7 @@ async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstra
 
 #[tokio::test(flavor = "multi_thread")]
 async fn demonstrations_are_trained_at_temperature_1_whatever_the_recipe_samples_at() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
         let sets = [temperature, "run.updates=3", "eval.samples=0"];
@@ -329,7 +329,7 @@ async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn demonstrations_are_what_the_verifier_finds_right_and_stay_the_same_when_resumed() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
     let lines = [
         r#"{"task": "toy/train/0", "completion": "bb"}"#,
@@ -365,7 +365,7 @@ async fn demonstrations_are_what_the_verifier_finds_right_and_stay_the_same_when
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_teacher_with_nothing_to_teach_is_refused_by_name() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let file = home.path().join("teacher.jsonl");
     let teacher = format!("data.teacher={}", file.display());
     let config = of_preset(&server.url, Preset::Sft, &[&teacher]);

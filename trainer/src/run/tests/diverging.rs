@@ -14,7 +14,7 @@ async fn diverged(root: &Path, config: &Config, update: usize) -> (TrainError, V
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_diverges_keeps_a_checkpoint_of_before_and_says_what_to_start_from_it() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     // A checkpoint after every second update, of which one is kept, and an evaluation after every fourth.
     for (name, update, evaluation, after, kept, named) in [
         // A checkpoint falls between the bad update and the evaluation that finds it out.
@@ -48,7 +48,7 @@ async fn a_run_that_diverges_keeps_a_checkpoint_of_before_and_says_what_to_start
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_diverges_before_its_first_checkpoint_says_that_there_is_none() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.samples=0"]);
     let (error, steps) = diverged(&root, &config, 0).await;

@@ -41,7 +41,7 @@ async fn both(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finished_run_made_longer_equals_one_that_was_as_long_from_the_start() {
-    let server = Scripted::of_letter_b().await;
+    let server = Scripted::accepting_b().await;
     let lengths = ["run.updates=12", "run.updates=24"];
     for sets in [
         &[][..],
@@ -68,7 +68,7 @@ async fn a_finished_run_made_longer_equals_one_that_was_as_long_from_the_start()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_made_longer_again_and_before_its_end() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let lengths = ["run.updates=4", "run.updates=24"];
     let [longer, at_once] = both(home.path(), &server.url, &["algorithm.h=2"], lengths).await;
     for length in ["run.updates=8", "run.updates=16"] {
@@ -90,7 +90,7 @@ async fn a_run_is_made_longer_again_and_before_its_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evaluation_at_the_old_end_is_the_one_line_more() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let lengths = ["run.updates=12", "run.updates=24"];
     let [longer, at_once] = both(home.path(), &server.url, &["eval.every=5"], lengths).await;
     let config = set(&longer, &["run.updates=24"]).unwrap();
@@ -118,7 +118,7 @@ async fn an_evaluation_at_the_old_end_is_the_one_line_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_that_the_old_end_cut_short_is_made_again_from_a_checkpoint_before_it() {
-    let server = Scripted::of_letter_b().await;
+    let server = Scripted::accepting_b().await;
     for (sets, first, longer_by, from) in [
         // Phase 3 is update 10 alone, and draws the prompts of updates 10 to 12.
         (&["run.keep=2"][..], "run.updates=10", "run.updates=20", 8),
@@ -165,7 +165,7 @@ async fn a_phase_that_the_old_end_cut_short_is_made_again_from_a_checkpoint_befo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn completions_of_an_evaluation_stay_where_it_is_due_with_the_same_weights() {
-    let server = Scripted::of_letter_b().await;
+    let server = Scripted::accepting_b().await;
     for (sets, first, stay) in [
         // Phase 3 is made again, with the weights after update 10.
         (["run.keep=2", "eval.every=5"], "run.updates=10", false),
@@ -185,7 +185,7 @@ async fn completions_of_an_evaluation_stay_where_it_is_due_with_the_same_weights
             &Stop::default(),
         )
         .unwrap();
-        let drawn = job.folder.eval_drawn(ended);
+        let drawn = job.folder.partial_eval(ended);
         std::fs::write(&drawn, "").unwrap();
         let extension = extend::Extension::of(&job, &config_of(&root), 11, ended, ended);
         let extension = extension.unwrap().unwrap();
@@ -197,7 +197,7 @@ async fn completions_of_an_evaluation_stay_where_it_is_due_with_the_same_weights
 #[tokio::test(flavor = "multi_thread")]
 async fn where_no_checkpoint_before_a_short_phase_is_kept_the_rest_of_it_is_drawn_now_and_that_is_noted()
  {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let sets = ["eval.samples=0", "run.checkpoint_every=5"];
     let lengths = ["run.updates=10", "run.updates=20"];
     let [longer, at_once] = both(home.path(), &server.url, &sets, lengths).await;
@@ -235,7 +235,7 @@ async fn where_no_checkpoint_before_a_short_phase_is_kept_the_rest_of_it_is_draw
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_last_update_that_was_short_and_stays_is_noted() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let sets = [
         "eval.samples=0",
@@ -278,7 +278,7 @@ fn config_of(root: &Path) -> Config {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_falling_learning_rate_is_told_with_what_it_was_and_what_it_becomes() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let sets = [
         "eval.samples=0",
@@ -305,7 +305,7 @@ async fn a_falling_learning_rate_is_told_with_what_it_was_and_what_it_becomes() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_while_it_is_made_longer_ends_as_one_that_was_not() {
     let home = tempfile::tempdir().unwrap();
-    let quiet = Scripted::of_letter_b().await;
+    let quiet = Scripted::accepting_b().await;
     for (name, sets) in [
         ("stepped-back", &["run.keep=2"][..]),
         ("redrawn", &["eval.samples=0", "run.checkpoint_every=5"]),
@@ -330,7 +330,7 @@ async fn a_run_killed_while_it_is_made_longer_ends_as_one_that_was_not() {
                     &to.join(made.fetch_add(1, Ordering::SeqCst).to_string()),
                 );
             }
-            Answer::of_letter_b(&items)
+            Answer::accepting_b(&items)
         })
         .await;
         let config = set(
@@ -386,7 +386,7 @@ async fn a_run_killed_while_it_is_made_longer_ends_as_one_that_was_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_noted_by_a_process_that_was_killed_before_the_run_was_longer_has_no_effect() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let [longer, at_once] = both(
         home.path(),
         &server.url,
@@ -416,7 +416,7 @@ async fn what_was_noted_by_a_process_that_was_killed_before_the_run_was_longer_h
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_cannot_be_made_shorter() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     go(&root, &config(&server.url, &["run.epochs=3"]))
         .await

@@ -41,7 +41,7 @@ async fn assert_refused(root: &Path, config: &Config, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_line_is_named_and_no_log_is_cut() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     go(&root, &config).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_damaged_line_is_named_and_no_log_is_cut() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_follows_a_checkpoint_may_be_damaged() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep=2"]);
     go(&root, &config).await.unwrap();
@@ -113,7 +113,7 @@ async fn what_follows_a_checkpoint_may_be_damaged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finished_run_goes_on_from_each_checkpoint_that_it_keeps() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep=4", "run.checkpoint_every=1"]);
     go(&root, &config).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_finished_run_goes_on_from_each_checkpoint_that_it_keeps() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_checkpoints_are_gone_begins_anew_only_where_that_is_asked_for() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     go(&root, &config).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_run_whose_checkpoints_are_gone_begins_anew_only_where_that_is_asked_f
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_killed_before_its_newest_checkpoint_was_linked_links_it() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     go(&root, &config).await.unwrap();
@@ -170,7 +170,7 @@ async fn a_run_that_was_killed_before_its_newest_checkpoint_was_linked_links_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn samples_that_are_gone_are_missed_before_anything_is_cut() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     let policy = Arc::new(Toy::failing_at(4));
@@ -196,7 +196,7 @@ async fn a_run_without_a_checkpoint_keeps_the_samples_that_it_began_with() {
         if (before..before + items.len()).contains(&(20 + 16)) {
             copy(&from, &to);
         }
-        Answer::of_letter_b(&items)
+        Answer::accepting_b(&items)
     })
     .await;
     let sets = ["run.checkpoint_every=100", "eval.every=0", "algorithm.h=1"];

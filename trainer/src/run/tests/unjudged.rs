@@ -23,7 +23,7 @@ fn judged(item: &Item, out: bool) -> Value {
 async fn an_evaluation_without_verdicts_ends_the_run_and_is_made_when_it_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let (never, cut) = (home.path().join("never"), home.path().join("cut"));
-    let quiet = Scripted::of_letter_b().await;
+    let quiet = Scripted::accepting_b().await;
     go(&never, &config(&quiet.url, &[])).await.unwrap();
 
     // In order for the evaluation before training, and for none after it.
@@ -66,12 +66,12 @@ async fn an_evaluation_without_verdicts_ends_the_run_and_is_made_when_it_goes_on
 async fn a_phase_without_verdicts_is_judged_when_the_run_goes_on_and_not_drawn_again() {
     let home = tempfile::tempdir().unwrap();
     let (never, cut) = (home.path().join("never"), home.path().join("cut"));
-    let quiet = Scripted::of_letter_b().await;
+    let quiet = Scripted::accepting_b().await;
     // A run's completions in all, by a policy that is counted.
     let counted = async |root: &Path, url: &str| {
         let toy = Arc::new(Toy::default());
         let job = job(root, &config(url, &[]), toy.clone(), &Stop::default()).unwrap();
-        (train(job).await, toy.drawn())
+        (train(job).await, toy.sampled())
     };
     let (ended, all) = counted(&never, &quiet.url).await;
     ended.unwrap();
