@@ -117,7 +117,7 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
             ));
             Err(super::Interrupted.into())
         }
-        Err(error) if folder.join("config.toml").is_file() && error.can_go_on() => {
+        Err(error) if folder.join("config.toml").is_file() && error.can_resume() => {
             Err(anyhow::Error::new(error).context(format!(
                 "the run in {} has ended early, and goes on with `{resume}`",
                 folder.display()

@@ -38,7 +38,7 @@ async fn a_run_that_diverges_keeps_a_checkpoint_of_before_and_says_what_to_start
         let remedy = format!("model.path={}/checkpoints/step-{named} ", root.display());
         assert!(
             matches!(error, TrainError::Diverged { step, .. } if step == after)
-                && !error.can_go_on()
+                && !error.can_resume()
                 && said.contains(&remedy)
                 && said.contains("a learning rate below 5e-2: "),
             "{name}: {said}"
