@@ -188,7 +188,7 @@ impl fmt::Display for Extension {
         if let Some((has, had)) = self.short {
             write!(
                 f,
-                ". Update {from} had {had} prompts instead of the {has} that it has in a run of this length from the start; the other {} are not used",
+                ". Update {from} used {had} of the {has} prompts that it has in a run of this length from the start; the other {} are not used",
                 has - had
             )?;
         }
