@@ -137,7 +137,7 @@ fn pg_equals_the_reward_minus_the_group_mean_by_hand() {
 
 #[test]
 fn a_group_with_one_judged_completion_gives_no_gradient_counts_in_n_and_is_counted() {
-    let lonely = vec![
+    let single = vec![
         one(&[-1.0], &[-1.0], Some(1.0)),
         one(&[-1.0], &[-1.0], None),
     ];
@@ -147,7 +147,7 @@ fn a_group_with_one_judged_completion_gives_no_gradient_counts_in_n_and_is_count
         one(&[-1.0], &[-1.0], Some(0.0)),
     ];
     for estimator in [PAPER, PG] {
-        let computed = run(&estimator, &[lonely.clone(), empty.clone(), pair.clone()]);
+        let computed = run(&estimator, &[single.clone(), empty.clone(), pair.clone()]);
         let flat = computed.dlogp.concat();
         assert_eq!(flat[..3], [0.0; 3]);
         assert!(close(f64::from(flat[3]), -0.5 / 3.0) && close(f64::from(flat[4]), 0.5 / 3.0));
@@ -452,11 +452,11 @@ fn each_length_norm_divides_by_its_own_count() {
 
 #[test]
 fn without_a_group_baseline_a_group_of_one_has_a_gradient() {
-    let lonely = vec![one(&[-1.0], &[-1.0], Some(1.0))];
+    let single = vec![one(&[-1.0], &[-1.0], Some(1.0))];
     let pair = vec![one(&[-1.0], &[-1.0], Some(0.0)); 2];
     for (baseline, value) in [(Baseline::None, 0.0), (Baseline::Batch, 1.0 / 3.0)] {
         let estimator = Estimator { baseline, ..PG };
-        let computed = run(&estimator, &[lonely.clone(), pair.clone()]).dlogp;
+        let computed = run(&estimator, &[single.clone(), pair.clone()]).dlogp;
         assert!(close(f64::from(computed[0][0]), -(1.0 - value) / 3.0));
         assert!(close(f64::from(computed[1][0]), value / 3.0));
     }

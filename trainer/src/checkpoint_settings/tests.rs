@@ -221,12 +221,12 @@ fn a_checkpoint_of_an_older_version_uses_its_runs_configuration() {
         assert_eq!(settings.renderer().stop_strings(), ["END"]);
         assert_eq!(settings.eval.max_tokens, Some(24));
     }
-    let gone = config.to_toml().replace("few-shot-boxed", "./gone.toml");
-    std::fs::write(home.path().join("run/config.toml"), gone).unwrap();
+    let missing = config.to_toml().replace("few-shot-boxed", "./missing.toml");
+    std::fs::write(home.path().join("run/config.toml"), missing).unwrap();
     let error = CheckpointSettings::of(&best).unwrap_err().to_string();
     assert!(
         error.contains("config.toml")
-            && error.contains("./gone.toml cannot be read")
+            && error.contains("./missing.toml cannot be read")
             && error.contains("--template"),
         "{error}"
     );

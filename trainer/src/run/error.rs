@@ -93,7 +93,7 @@ pub enum TrainError {
     },
     /// The folder has no run.
     #[error(
-        "{0} holds no run: there is no config.toml in it. Give the folder that `rapid train` named"
+        "{0} holds no run: there is no config.toml in it. Give the folder that `rapid train` printed"
     )]
     NoRun(PathBuf),
     /// Another process is training in the folder.
