@@ -16,7 +16,7 @@ fn a_dry_run_refuses_what_the_run_would() {
     for (more, says) in [
         ("--verifier foo", "http:// is missing"),
         ("--set verifier.url=foo", "`foo` is not the address"),
-        (taken.as_str(), "holds no run, but other files"),
+        (taken.as_str(), "holds other files, such as mine.txt"),
         ("--set data.dataset=nope", "no data set is called `nope`"),
         ("--set data.template=nope", "no prompt template is called"),
         ("--set data.template=nope.toml", "nope.toml cannot be read"),

@@ -45,7 +45,7 @@ impl Settings {
         tasks: &[Task],
     ) -> anyhow::Result<PromptRenderer> {
         if let Some(checkpoint) = &self.checkpoint
-            && let Err(error) = checkpoint.renderer().suits(tasks)
+            && let Err(error) = checkpoint.renderer().check_kind(tasks)
             && !tasks.is_empty()
         {
             let reason = error.to_string();
@@ -67,7 +67,7 @@ impl Settings {
             stop: prompt.stops().or_else(|| checkpoint.data.stop.clone()),
             ..checkpoint.data.clone()
         };
-        let asked = PromptRenderer::by(checkpoint.template.clone(), &data);
+        let asked = PromptRenderer::with_template(checkpoint.template.clone(), &data);
         // An empty split is refused as anywhere.
         let asked = if tasks.is_empty() {
             prompts::renderer(&prompt.of(dataset), tasks)?

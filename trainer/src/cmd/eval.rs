@@ -151,7 +151,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .transpose()?;
     if let Some(day) = partial_evaluation.as_ref().and_then(PartialEvaluation::day) {
         // What was drawn yesterday was drawn of yesterday's prompts.
-        renderer = renderer.on(day);
+        renderer = renderer.on_day(day);
     }
     let evaluation = super::block_on(async {
         let started = rewards.start(&args.dataset, &dataset).await;
@@ -169,10 +169,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                     settings::origin(&model, &prompts, &settings, &args.device.dtype, &device)
                 })?;
                 let kept = partial_evaluation.resume(&origin, renderer.day())?;
-                if partial_evaluation.drawn() > 0 {
+                if partial_evaluation.completions() > 0 {
                     say(&format!(
                         "going on with {} that were drawn before",
-                        count(partial_evaluation.drawn(), "completion")
+                        count(partial_evaluation.completions(), "completion")
                     ));
                 }
                 kept
@@ -182,7 +182,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let stop = Stop::on_ctrl_c();
         let bar = bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &RolloutProgress| {
-            bar.set_position(tally.drawn as u64);
+            bar.set_position(tally.sampled as u64);
             bar.set_message(format!(
                 "{:.0} tokens/s",
                 tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3)
@@ -233,7 +233,7 @@ fn unlike_training(error: RewardError, source: Option<&Path>) -> anyhow::Error {
         RewardError::Policy {
             url, key, expected, ..
         }
-        | RewardError::Unsaid {
+        | RewardError::UnknownPolicy {
             url, key, expected, ..
         },
         Some(source),
@@ -255,14 +255,14 @@ fn unlike_training(error: RewardError, source: Option<&Path>) -> anyhow::Error {
 
 /// Says what an evaluation that ends early leaves, where the completions are its own.
 fn stopped(partial_evaluation: PartialEvaluation, own: bool) {
-    let drawn = partial_evaluation.drawn();
+    let drawn = partial_evaluation.completions();
     if drawn > 0 && own {
         say(&format!(
             "{} kept; the same command goes on with them",
             count(drawn, "completion")
         ));
     }
-    partial_evaluation.leave();
+    partial_evaluation.remove_if_empty();
 }
 
 /// Refuses an evaluation of which nothing could be judged: it measured nothing.
@@ -344,7 +344,7 @@ fn shown(
 ) -> anyhow::Result<String> {
     let summary = evaluation.summary(&settings.k);
     let verdicts = Verdicts::of(&evaluation.records);
-    let temperature = settings.drawing.sampling.temperature;
+    let temperature = settings.sampling.sampling.temperature;
     if args.json {
         let figures = Figures {
             model: &args.model,
@@ -352,7 +352,7 @@ fn shown(
             split: args.split,
             samples_per_task: args.samples,
             temperature,
-            max_tokens: settings.drawing.max_tokens,
+            max_tokens: settings.sampling.max_tokens,
             template: renderer.name(),
             seed: args.seed,
             summary: &summary,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
-use trainer::policy::Reader as _;
+use trainer::policy::PromptEncoder as _;
 use trainer::seed;
 use trainer::stderr::say;
 use trainer::stop::Stop;

@@ -20,8 +20,8 @@ pub(crate) fn renderer(data: &config::Data, tasks: &[Task]) -> anyhow::Result<Pr
         ))
         .into());
     }
-    let renderer =
-        PromptRenderer::new(data).and_then(|renderer| renderer.suits(tasks).map(|()| renderer));
+    let renderer = PromptRenderer::new(data)
+        .and_then(|renderer| renderer.check_kind(tasks).map(|()| renderer));
     renderer.map_err(|error| match error {
         DataError::Template(reason) => Usage(format!("--template: {reason}")).into(),
         other => anyhow::Error::new(other),

@@ -6,7 +6,7 @@ use clap::ArgGroup;
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
 use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan};
-use trainer::policy::Unloaded;
+use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target, TrainError};
 use trainer::stderr::say;
@@ -117,7 +117,7 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
             ));
             Err(super::Interrupted.into())
         }
-        Err(error) if folder.join("config.toml").is_file() && error.can_go_on() => {
+        Err(error) if folder.join("config.toml").is_file() && error.can_resume() => {
             Err(anyhow::Error::new(error).context(format!(
                 "the run in {} has ended early, and goes on with `{resume}`",
                 folder.display()
@@ -160,7 +160,7 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
         Err(TrainError::NoModel(_)) => None,
         Err(error) => return Err(error.into()),
         Ok(path) => {
-            let model = Unloaded::open(&path)?;
+            let model = UnloadedModel::open(&path)?;
             let prompts = Prompts::new(config, dataset, &model)?;
             evaluated = prompts.eval.len();
             Some(MemoryEstimate::new(config, &model.config, &prompts)?)

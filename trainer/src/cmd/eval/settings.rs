@@ -59,7 +59,7 @@ pub(super) fn resolve(
         samples: args.samples,
         k,
         seed: args.seed,
-        drawing: SamplingParams {
+        sampling: SamplingParams {
             sampling: Sampling {
                 temperature,
                 top_p,
@@ -94,7 +94,7 @@ pub(super) fn origin(
         sampling,
         max_tokens,
         stop_strings,
-    } = &settings.drawing;
+    } = &settings.sampling;
     let settings = [
         ("-n", json!(settings.samples)),
         ("--seed", json!(settings.seed)),

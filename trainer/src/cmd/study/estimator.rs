@@ -245,7 +245,7 @@ async fn draw(
 ) -> anyhow::Result<Vec<SampledGroup>> {
     let progress = Progress::default();
     let what = format!("{what}, completions");
-    let mut watch = |tally: &RolloutProgress| progress.at(&what, tally.drawn, tally.wanted);
+    let mut watch = |tally: &RolloutProgress| progress.at(&what, tally.sampled, tally.wanted);
     let drawn = rollout::collect(
         &policy,
         rewards,
