@@ -276,8 +276,8 @@ fn a_checkpoint_is_evaluated_as_its_run_asked_and_an_evaluation_that_was_killed_
     };
     let said = run(&mut elsewhere(&[])).failure(1);
     for words in [
-        "rapid.toml asks for verdicts like those of the training, with verifier.math_policy = `standard`",
-        "has `lenient`; start it with `rapid-verifier serve --math-policy standard`, or take its verdicts as they are with --any-verifier",
+        "rapid.toml requires the policy of the training, verifier.math_policy = `standard`",
+        "has `lenient`; start it with `rapid-verifier serve --math-policy standard`, or accept its verdicts with --any-verifier",
     ] {
         assert!(said.contains(words), "{said}");
     }
