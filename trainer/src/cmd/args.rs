@@ -281,7 +281,9 @@ mod tests {
     fn more_completions_than_one_command_may_sample_are_a_usage_error() {
         assert!(check_completion_count(10_000, 1000).is_ok());
         for (prompts, samples) in [(10_001, 1000), (usize::MAX, 2)] {
-            let error = check_completion_count(prompts, samples).unwrap_err().to_string();
+            let error = check_completion_count(prompts, samples)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("10000000 in all"), "{error}");
         }
     }

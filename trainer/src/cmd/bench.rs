@@ -327,7 +327,7 @@ impl Figures {
 }
 
 /// The peak of the process's resident memory in bytes, as Linux counts it.
-fn peak_bytes() ->  Option<u64> {
+fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()

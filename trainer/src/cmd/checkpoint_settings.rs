@@ -65,7 +65,9 @@ impl Settings {
         };
         let data = Data {
             chat: checkpoint.data.chat || prompt.chat,
-            stop: prompt.stop_strings().or_else(|| checkpoint.data.stop.clone()),
+            stop: prompt
+                .stop_strings()
+                .or_else(|| checkpoint.data.stop.clone()),
             ..checkpoint.data.clone()
         };
         let renderer = PromptRenderer::by(checkpoint.template.clone(), &data);
@@ -75,7 +77,8 @@ impl Settings {
         } else {
             renderer
         };
-        self.from_checkpoint.push(format!("template {}", data.template));
+        self.from_checkpoint
+            .push(format!("template {}", data.template));
         if checkpoint.data.chat {
             self.from_checkpoint.push(match &data.chat_date {
                 Some(day) => format!("chat template, of {day}"),
@@ -87,7 +90,9 @@ impl Settings {
         match prompt.stop_strings() {
             Some(_) => self.overridden.push("--stop".into()),
             None if renderer.stop_strings().is_empty() => {}
-            None => self.from_checkpoint.push(format!("stop {:?}", renderer.stop_strings())),
+            None => self
+                .from_checkpoint
+                .push(format!("stop {:?}", renderer.stop_strings())),
         }
         Ok(renderer)
     }
@@ -133,10 +138,15 @@ impl Settings {
 
     /// The date that chat templates write: the checkpoint's, else today.
     pub(crate) fn day(&mut self) -> Date {
-        let Some(day) = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.data.chat_day()) else {
+        let Some(day) = self
+            .checkpoint
+            .as_ref()
+            .and_then(|checkpoint| checkpoint.data.chat_day())
+        else {
             return today();
         };
-        self.from_checkpoint.push(format!("the day of chat templates, {day}"));
+        self.from_checkpoint
+            .push(format!("the day of chat templates, {day}"));
         day
     }
 

@@ -26,8 +26,8 @@ use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
-    DeviceArgs, PromptArgs, CutoffArgs, VerifierArgs, check_out_is_not_input, check_completion_count, model_path,
-    open_dataset, open_model, positive, temperature, up_to,
+    CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count,
+    check_out_is_not_input, model_path, open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::{Interrupted, Usage, checkpoint_settings, count, prompts};
@@ -189,7 +189,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             ));
         };
         let evaluation = eval::evaluate(
-            &engine, &rewards, &prompts, &settings, &mut rollout, &stop, &mut watch,
+            &engine,
+            &rewards,
+            &prompts,
+            &settings,
+            &mut rollout,
+            &stop,
+            &mut watch,
         )
         .await;
         bar.finish_and_clear();

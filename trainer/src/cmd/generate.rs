@@ -23,8 +23,8 @@ use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
-    DeviceArgs, PromptArgs, CutoffArgs, check_out_is_not_input, check_completion_count, model_path, open_dataset,
-    open_model, positive, temperature, up_to,
+    CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_not_input, model_path,
+    open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::eval::{Part, create};
@@ -296,7 +296,11 @@ impl<'a> Source<'a> {
     }
 
     /// The tokenised prompts, and the stop strings.
-    fn prompts(self, engine: &Engine, args: &Args) -> anyhow::Result<(Vec<TokenPrompt>, Vec<String>)> {
+    fn prompts(
+        self,
+        engine: &Engine,
+        args: &Args,
+    ) -> anyhow::Result<(Vec<TokenPrompt>, Vec<String>)> {
         match self.origin {
             Origin::File(path, lines, day) => {
                 let prompts = lines.into_iter().map(|(number, line)| {

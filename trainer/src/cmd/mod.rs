@@ -40,7 +40,10 @@ pub(crate) fn logging() {
         .with_filter(filter);
     let profiler = Ranges::open();
     let ranges = profiler.as_ref().ok().copied().flatten();
-    registry().with(stderr).with(ranges.map(ranges::layer)).init();
+    registry()
+        .with(stderr)
+        .with(ranges.map(ranges::layer))
+        .init();
     if let Err(reason) = profiler {
         tracing::warn!("{reason}");
     }

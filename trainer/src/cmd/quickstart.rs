@@ -168,7 +168,13 @@ fn outcome(folder: &Path, page: &Path) -> anyhow::Result<String> {
     Ok(outcome_text(&comparison, updates, seed, folder, page))
 }
 
-fn outcome_text(comparison: &Comparison, updates: usize, seed: u64, folder: &Path, page: &Path) -> String {
+fn outcome_text(
+    comparison: &Comparison,
+    updates: usize,
+    seed: u64,
+    folder: &Path,
+    page: &Path,
+) -> String {
     format!(
         "\n{}, {} of each, before and after {}:\n\n{}\nThe report is {}\n\nNext:\n\
          \x20 rapid generate --model {last} --prompts prompts.jsonl --out completions.jsonl\n\

@@ -51,10 +51,7 @@ impl VerifierProcess {
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
             .args(["--set", "code.sandbox=none"])
             .args(option("--math-policy", recipe.math_policy.as_ref()))
-            .args(option(
-                "--math-extraction",
-                recipe.math_extraction.as_ref(),
-            ))
+            .args(option("--math-extraction", recipe.math_extraction.as_ref()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)

@@ -82,7 +82,10 @@ pub(super) fn sample(
 
 /// Refuses completions that are shorter than requested.
 pub(super) fn check(completions: &[Completion], options: &Options) -> anyhow::Result<()> {
-    let sampled: usize = completions.iter().map(|completion| completion.tokens.len()).sum();
+    let sampled: usize = completions
+        .iter()
+        .map(|completion| completion.tokens.len())
+        .sum();
     let wanted: usize = options.lengths().iter().sum();
     if sampled != wanted {
         bail!(

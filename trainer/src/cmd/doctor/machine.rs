@@ -105,7 +105,9 @@ fn thread_count(requested: Option<usize>) -> Check {
         Some(requested) if requested > processors => Check::warn(
             "threads",
             format!("{requested} requested, {processors} processors"),
-            format!("more threads than processors wait for each other; give --threads {processors}"),
+            format!(
+                "more threads than processors wait for each other; give --threads {processors}"
+            ),
         ),
         Some(requested) => Check::ok("threads", format!("{requested} of {processors}")),
         None => Check::ok("threads", processors.to_string()),

@@ -31,7 +31,7 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
     };
     let mut checks = vec![Check::ok("model", description(name, &engine))];
     match generate(&engine, device) {
-        checks.extend(spoken), => Ok(generated) => checks.extend(generated), => checks.extend(spoken),
+        Ok(generated) => checks.extend(generated),
         Err(error) => checks.push(Check::fail(
             "generation",
             paragraph(&error),
@@ -122,7 +122,8 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
         None => 0.0,
         Some(_) => GPU_TOLERANCE,
     };
-    let figure = format!("log-probabilities of sampling and training at most {difference:.1e} apart");
+    let figure =
+        format!("log-probabilities of sampling and training at most {difference:.1e} apart");
     Ok([
         Check::ok(
             "generation",

@@ -120,9 +120,11 @@ pub(super) async fn verifier(url: &str) -> Vec<Check> {
                 reason,
                 "fix it on the verifier's machine: rapid-verifier doctor says how",
             ),
-            GraderState::Unavailable => {
-                Check::warn(&what, reason, "the verifier cannot judge tasks of this kind")
-            }
+            GraderState::Unavailable => Check::warn(
+                &what,
+                reason,
+                "the verifier cannot judge tasks of this kind",
+            ),
         });
     }
     checks

@@ -266,7 +266,12 @@ async fn sample(
 }
 
 /// Refuses two models that cannot be two states of the same model.
-fn check_same_model(model: &str, policy: &Engine, path: &str, behaviour: &Engine) -> anyhow::Result<()> {
+fn check_same_model(
+    model: &str,
+    policy: &Engine,
+    path: &str,
+    behaviour: &Engine,
+) -> anyhow::Result<()> {
     let (a, b) = (policy.info(), behaviour.info());
     if (a.parameters, a.vocabulary, &a.architecture)
         == (b.parameters, b.vocabulary, &b.architecture)
