@@ -571,7 +571,7 @@ fn a_plan_counts_what_the_run_will_do() {
     assert!(
         RunPlan::new(&config, 11, 5, None)
             .to_string()
-            .ends_with("so what it takes of memory and disk is not known")
+            .ends_with("so its memory and disk space are not known")
     );
 }
 
