@@ -116,7 +116,8 @@ impl MemoryEstimate {
             memory: Footprint {
                 cache: training.cache.max(evaluation.cache),
                 // A reference model has its own working memory.
-                work: training.work.max(evaluation.work) + if reference_model { training.work } else { 0 },
+                work: training.work.max(evaluation.work)
+                    + if reference_model { training.work } else { 0 },
                 ..training
             },
             reference: if reference_model { training.weights } else { 0 },
@@ -143,8 +144,7 @@ impl MemoryEstimate {
             estimate: *self,
             budget,
         };
-        let minimum =
-            PROGRAM + self.memory.weights + self.memory.optimiser + self.reference;
+        let minimum = PROGRAM + self.memory.weights + self.memory.optimiser + self.reference;
         match budget {
             MemoryBudget::Machine(bytes) if minimum <= bytes => Ok(Some(large)),
             _ => Err(large),

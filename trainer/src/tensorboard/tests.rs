@@ -62,7 +62,11 @@ fn records(file: &[u8]) -> Vec<&[u8]> {
     while !rest.is_empty() {
         let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
         let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;
-        assert_eq!(unmask(word(8)), slow_crc32c(&rest[..8]), "checksum of a length");
+        assert_eq!(
+            unmask(word(8)),
+            slow_crc32c(&rest[..8]),
+            "checksum of a length"
+        );
         let record = &rest[12..12 + length];
         assert_eq!(
             unmask(word(12 + length)),
