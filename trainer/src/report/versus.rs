@@ -19,7 +19,7 @@ pub(super) struct Versus<'a> {
     /// One row for each k for which both were evaluated.
     rows: Vec<Row>,
     /// Keys that differ and change the evaluation.
-    differing_evaluation: Vec<String>,
+    evaluation_differences: Vec<String>,
 }
 
 struct Row {
@@ -79,7 +79,7 @@ impl<'a> Versus<'a> {
             first: (first, a),
             second: (second, b),
             rows: rows.filter_map(|k| Row::of(a, b, *k)).collect(),
-            differing_evaluation: settings::differing_evaluation(&runs[first], &runs[second]),
+            evaluation_differences: settings::evaluation_differences(&runs[first], &runs[second]),
         })
     }
 
@@ -197,13 +197,13 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
                 if let Some(verdict) = versus.verdict() {
                     let _ = write!(out, "<li>{}</li>", html(&verdict));
                 }
-                if !versus.differing_evaluation.is_empty() {
+                if !versus.evaluation_differences.is_empty() {
                     let _ = write!(
                         out,
                         "<li class=\"warning\">{} and {} were evaluated with different settings ({}), so the difference does not come from training alone.</li>",
                         letter(0),
                         letter(*other),
-                        html(&versus.differing_evaluation.join(", "))
+                        html(&versus.evaluation_differences.join(", "))
                     );
                 }
             }

@@ -8,7 +8,7 @@ use super::grid::{Names, Setting};
 use super::quality::Quality;
 use crate::escape;
 
-/// How far a behaviour policy is from the policy.
+/// The distance of a behaviour policy from the policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Level {
     /// How the behaviour policy was made: `updates` or `drift` on the toy, else the behaviour model's name.
