@@ -242,11 +242,13 @@ fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resu
         "--out",
         by_hand.to_str().unwrap(),
     ];
-    let given = run(&mut eval(&model, &flags)).success();
+    let by_flags = run(&mut eval(&model, &flags)).success();
     assert!(
-        given.stderr.contains("from the command line: --template, "),
+        by_flags
+            .stderr
+            .contains("from the command line: --template, "),
         "{}",
-        given.stderr
+        by_flags.stderr
     );
     // A checkpoint of an older version uses its run's configuration.
     std::fs::rename(model.join("rapid.toml"), home.join("rapid.toml")).unwrap();
@@ -291,8 +293,8 @@ fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resu
     // The evaluation is killed while completions are sampled, and the template's file has been removed.
     std::fs::remove_file(&template).unwrap();
     let out_flag = ["-n", "16", "--out", out.to_str().unwrap()];
-    let drawn = home.join("out.jsonl.drawn.jsonl");
-    let lines = || std::fs::read_to_string(&drawn).map_or(0, |text| text.lines().count());
+    let stored_file = home.join("out.jsonl.drawn.jsonl");
+    let lines = || std::fs::read_to_string(&stored_file).map_or(0, |text| text.lines().count());
     let mut first = start(&mut eval(&model, &out_flag));
     wait_for("a completion", Duration::from_secs(300), || {
         assert!(lines() > 0 || first.ended().is_none(), "{}", first.stderr());
@@ -322,7 +324,7 @@ fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resu
         resumed.stderr
     );
     assert!(std::fs::read(&out).unwrap() == std::fs::read(&by_hand).unwrap());
-    assert!(!drawn.exists() && !home.join("out.jsonl.drawn.json").exists());
+    assert!(!stored_file.exists() && !home.join("out.jsonl.drawn.json").exists());
 
     std::fs::write(model.join("rapid.toml"), "version = 1\n[data").unwrap();
     let error = run(&mut eval(&model, &[])).failure(1);

@@ -11,9 +11,9 @@ use tests::programs::{Verifier, rapid, run};
 
 fn row<'a>(study: &'a Value, factor: &str, baseline: &str, eta: &Value) -> &'a Value {
     let rows = study["model"]["rows"].as_array().unwrap();
-    let wanted =
+    let matches =
         |row: &&Value| row["factor"] == factor && row["baseline"] == baseline && row["eta"] == *eta;
-    rows.iter().find(wanted).unwrap()
+    rows.iter().find(matches).unwrap()
 }
 
 /// Tasks of repeating a number, which a small model solves about every other time.

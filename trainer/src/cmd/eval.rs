@@ -261,11 +261,11 @@ fn explain_policy(error: RewardError, source: Option<&Path>) -> anyhow::Error {
 
 /// Leaves the stored completions of an evaluation that ends early, and reports their number if they are its own.
 fn leave(partial_evaluation: PartialEvaluation, own: bool) {
-    let drawn = partial_evaluation.drawn();
-    if drawn > 0 && own {
+    let stored = partial_evaluation.drawn();
+    if stored > 0 && own {
         say(&format!(
             "{} stored; the same command continues with them",
-            count(drawn, "completion")
+            count(stored, "completion")
         ));
     }
     partial_evaluation.leave();
@@ -422,7 +422,7 @@ fn table(head: &str, summary: &Summary) -> String {
     if summary.masked > 0 {
         let _ = writeln!(
             out,
-            "  {:<22} {:>6}    counted neither as right nor as wrong",
+            "  {:<22} {:>6}    counted as neither correct nor incorrect",
             "without a verdict", summary.masked
         );
     }

@@ -222,14 +222,14 @@ fn a_page_is_well_formed_and_has_no_requests_and_no_scripts() {
         "http://",
         "https://",
     ] {
-        let found = text
+        let matches = text
             .match_indices(forbidden)
             .map(|(at, _)| &text[at.saturating_sub(40)..at]);
         // The completion's own markup is on the page as text.
-        let found: Vec<&str> = found
+        let matches: Vec<&str> = matches
             .filter(|before| !before.contains("&lt;script") && !before.contains("&lt;"))
             .collect();
-        assert!(found.is_empty(), "{forbidden}: {found:?}");
+        assert!(matches.is_empty(), "{forbidden}: {matches:?}");
     }
     assert!(
         text.contains("&lt;/pre&gt;&lt;script"),

@@ -203,8 +203,8 @@ impl Measurement<'_> {
                 groups.iter().map(part).collect()
             })
             .collect();
-        let wanted = parts.iter().flatten().filter(|part| mixed(part)).count();
-        if wanted == 0 {
+        let total = parts.iter().flatten().filter(|part| mixed(part)).count();
+        if total == 0 {
             return Err(StudyError::NoSignal {
                 completions,
                 judged: all.len(),
@@ -219,7 +219,7 @@ impl Measurement<'_> {
             let mut mean = vec![0.0; self.plan.sketch];
             for chunk in mixed_groups.chunks(CHUNK) {
                 self.check_stop()?;
-                watch("reference gradient", done, wanted);
+                watch("reference gradient", done, total);
                 done += chunk.len();
                 // The objective divides by the completions of the chunk; the weight scales this to the completions of the block.
                 let in_chunk: usize = chunk.iter().map(|group| rewards(group).len()).sum();
@@ -231,7 +231,7 @@ impl Measurement<'_> {
             }
             means.push(mean);
         }
-        watch("reference gradient", done, wanted);
+        watch("reference gradient", done, total);
         let reference = Reference::new(means);
         let (norm, norm_error, noise) = reference.norm();
         let facts = Gradient {

@@ -73,7 +73,7 @@ pub(super) fn resolve(
     }
 }
 
-/// What completions are drawn of.
+/// The origin of completions: digests of the model, the tasks and the prompts, and the settings.
 pub(super) fn origin(
     model: &Path,
     prompts: &[Arc<Prompt>],
