@@ -587,7 +587,7 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
     assert!(
         RunPlan::new(&config, 11, 5, None)
             .to_string()
-            .ends_with("so what it takes of memory and disk is not known")
+            .ends_with("so its memory and disk space are not known")
     );
 }
 
