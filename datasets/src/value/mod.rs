@@ -5,14 +5,14 @@ mod literal;
 mod parse;
 mod render;
 
-use num_bigint::BigInt;
+use dashu_int::IBig;
 
 pub use parse::ParseError;
 
 /// How deep a value may nest. The tagged form needs up to three JSON levels for one of Python's, and `serde_json` reads 128.
 pub const MAX_DEPTH: usize = 40;
 
-/// How many digits an integer may have. Turning digits into a number takes time quadratic in them.
+/// How many digits an integer may have. Turning digits into a number takes more than twice the time for twice as many.
 pub const MAX_DIGITS: usize = 100_000;
 
 /// A Python value.
@@ -32,7 +32,7 @@ pub enum Value {
     /// `True` or `False`.
     Bool(bool),
     /// An integer of any size.
-    Int(BigInt),
+    Int(IBig),
     /// A 64-bit float, not finite ones included.
     Float(f64),
     /// Real and imaginary part.
