@@ -10,9 +10,11 @@ use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
-use crate::cache::{Key, KeyWriter, Shelf};
+use crate::cache::{ExpectedValueStore, Key, KeyWriter};
 use crate::grade::Grading;
-use crate::grade::code::{self, Absent, CodeGrader, Extraction, Reference, TestMode, Unfinished};
+use crate::grade::code::{
+    self, CanonicalResult, CodeGrader, Extraction, NoCanonicalResult, NoVerdictYet, TestMode,
+};
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
 use crate::memory;
@@ -49,7 +51,7 @@ pub const NAMES: [&str; 3] = ["math", "code", "lean"];
 /// The graders of one service.
 pub struct Graders {
     settings: GraderSettings,
-    shelf: Option<Arc<Shelf>>,
+    shelf: Option<Arc<ExpectedValueStore>>,
     code: Slot<CodeGrader>,
     lean: Slot<LeanGrader>,
     math: RwLock<(GraderState, Option<String>)>,
@@ -58,7 +60,7 @@ pub struct Graders {
 impl Graders {
     /// None is tried yet: [`Graders::prepare`] does that. Expected values are stored on `shelf`.
     #[must_use]
-    pub fn new(settings: GraderSettings, shelf: Option<Arc<Shelf>>) -> Graders {
+    pub fn new(settings: GraderSettings, shelf: Option<Arc<ExpectedValueStore>>) -> Graders {
         Graders {
             settings,
             shelf,
@@ -123,15 +125,15 @@ impl Graders {
         prompt: &str,
         completion: &str,
         mode: TestMode,
-        given: Option<&Reference>,
-    ) -> Result<Grading, Unfinished> {
+        given: Option<&CanonicalResult>,
+    ) -> Result<Grading, NoVerdictYet> {
         match &task.spec {
             TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
             TaskSpec::Code(spec) => match self.code_grader(task) {
                 Ok(grader) => grader.grade_first_pass(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Lean(_) => Err(Unfinished::Long),
+            TaskSpec::Lean(_) => Err(NoVerdictYet::Long),
         }
     }
 
@@ -145,7 +147,7 @@ impl Graders {
         prompt: &str,
         completion: &str,
         mode: TestMode,
-        given: Option<&Reference>,
+        given: Option<&CanonicalResult>,
     ) -> Result<Grading, Key> {
         match &task.spec {
             TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
@@ -171,29 +173,31 @@ impl Graders {
         math::grade(question, &spec.answer, completion, self.settings.math)
     }
 
-    /// What the own solution of a task returns, as [`CodeGrader::try_reference`].
+    /// What the own solution of a task returns, as [`CodeGrader::try_canonical_result`].
     ///
     /// # Errors
-    /// [`Absent`].
-    pub fn try_reference(
+    /// [`NoCanonicalResult`].
+    pub fn try_canonical_result(
         &self,
         task: &RegisteredTask,
         first_pass: bool,
-    ) -> Result<Reference, Absent> {
+    ) -> Result<CanonicalResult, NoCanonicalResult> {
         match &task.spec {
-            TaskSpec::Code(spec) if CodeGrader::has_reference(spec) => {
-                let grader = self.code_grader(task).map_err(|_| Absent::Unavailable)?;
-                grader.try_reference(spec, first_pass)
+            TaskSpec::Code(spec) if CodeGrader::uses_canonical_solution(spec) => {
+                let grader = self
+                    .code_grader(task)
+                    .map_err(|_| NoCanonicalResult::Unavailable)?;
+                grader.try_canonical_result(spec, first_pass)
             }
-            _ => Err(Absent::Unavailable),
+            _ => Err(NoCanonicalResult::Unavailable),
         }
     }
 
     /// Whether what the own solution of a task returns is in memory or on disk.
     #[must_use]
-    pub fn knows_reference(&self, task: &RegisteredTask) -> bool {
+    pub fn has_canonical_result(&self, task: &RegisteredTask) -> bool {
         match (&task.spec, self.code_grader(task)) {
-            (TaskSpec::Code(spec), Ok(grader)) => grader.knows_reference(spec),
+            (TaskSpec::Code(spec), Ok(grader)) => grader.has_canonical_result(spec),
             _ => false,
         }
     }

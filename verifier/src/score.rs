@@ -272,11 +272,11 @@ mod tests {
     use verifier_api::RequestLimits;
 
     use super::*;
+    use crate::fake_sandbox::{FakeSandbox, doubled};
     use crate::grade::code::Extraction;
     use crate::grade::{lean, math};
     use crate::graders::GraderSettings;
     use crate::registry::Registry;
-    use crate::scripted::{Scripted, doubled};
     use crate::service::{Kept, Settings};
 
     /// A service with one function to write, which doubles its argument and whose prompt is code; and all that its sandbox runs.
@@ -331,7 +331,7 @@ mod tests {
         let service = Service::new(settings, registry, Kept::default()).unwrap();
         let sources = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sources);
-        let sandbox = Scripted::new(move |source, calls, _| {
+        let sandbox = FakeSandbox::new(move |source, calls, _| {
             seen.lock().unwrap().push(source.to_owned());
             Ok(doubled(source, calls))
         });

@@ -9,7 +9,7 @@ use datasets::fetch::{self, Kind};
 use sandboxes::docker::{self, DockerSandbox};
 use verifier_api::RequestLimits;
 
-use crate::cache::{Disk, Shelf};
+use crate::cache::{ExpectedValueStore, VerdictDb};
 use crate::config::{Config, Listen, SandboxKind};
 use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
@@ -185,12 +185,12 @@ pub fn kept(config: &Config) -> Kept {
 }
 
 /// The cache's file, or `None` with a warning where it cannot be had: verdicts are then kept in memory only.
-fn disk(config: &Config) -> Option<Arc<Disk>> {
+fn disk(config: &Config) -> Option<Arc<VerdictDb>> {
     if !config.cache.disk {
         return None;
     }
     let path = cache_dir(config).join("verdicts.redb");
-    match Disk::open_within(&path, config.cache.disk_bytes / 2) {
+    match VerdictDb::open_within(&path, config.cache.disk_bytes / 2) {
         Ok(disk) => Some(Arc::new(disk)),
         Err(error) => {
             tracing::warn!("{error}");
@@ -201,12 +201,12 @@ fn disk(config: &Config) -> Option<Arc<Disk>> {
 
 /// The folder of expected values, or `None` with a warning where it cannot be had. Unlike the cache's file, several processes may use it.
 #[must_use]
-pub fn shelf(config: &Config) -> Option<Arc<Shelf>> {
+pub fn shelf(config: &Config) -> Option<Arc<ExpectedValueStore>> {
     if !config.cache.disk {
         return None;
     }
     let folder = cache_dir(config).join("expected");
-    match Shelf::open(&folder, config.cache.disk_bytes / 2) {
+    match ExpectedValueStore::open(&folder, config.cache.disk_bytes / 2) {
         Ok(shelf) => Some(Arc::new(shelf)),
         Err(error) => {
             tracing::warn!(

@@ -12,7 +12,7 @@ use super::references;
 use super::request::Question;
 use crate::cache::Key;
 use crate::grade::Grading;
-use crate::grade::code::{Reference, Unfinished};
+use crate::grade::code::{CanonicalResult, NoVerdictYet};
 use crate::pool::{Full, Job, Lane, Reservation};
 use crate::registry::grader;
 
@@ -97,7 +97,7 @@ pub(super) struct JudgeJob {
     /// Its request's.
     pub(super) lane: Lane,
     /// What its task's own solution returns, once it has waited for that.
-    pub(super) reference: Option<Reference>,
+    pub(super) reference: Option<CanonicalResult>,
     /// Whether it was deferred once, since it was not over soon.
     long: bool,
     /// Time that workers have taken for it.
@@ -107,7 +107,7 @@ pub(super) struct JudgeJob {
 }
 
 impl JudgeJob {
-    fn grade(&self) -> Result<Grading, Unfinished> {
+    fn grade(&self) -> Result<Grading, NoVerdictYet> {
         let JudgeJob {
             service, question, ..
         } = self;
@@ -116,7 +116,7 @@ impl JudgeJob {
         let (mode, given) = (question.test_mode, self.reference.as_ref());
         if self.long {
             let graded = service.graders.grade(task, prompt, completion, mode, given);
-            return graded.map_err(Unfinished::Reference);
+            return graded.map_err(NoVerdictYet::CanonicalResult);
         }
         service
             .graders
@@ -148,11 +148,11 @@ impl Job for JudgeJob {
         self.taken += started.elapsed();
         let grading = match graded {
             Ok(grading) => grading,
-            Err(Unfinished::Reference(key)) => {
+            Err(NoVerdictYet::CanonicalResult(key)) => {
                 references::wait(*self, key);
                 return;
             }
-            Err(Unfinished::Long) => {
+            Err(NoVerdictYet::Long) => {
                 self.long = true;
                 let service = Arc::clone(&self.service);
                 match service.long.reserve_in(self.lane, 1) {

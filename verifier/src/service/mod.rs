@@ -2,14 +2,14 @@
 
 mod auth;
 mod bodies;
+mod canonical_queue;
 mod connections;
+mod decimal;
 mod gzip;
 mod id;
 mod judge;
-mod number;
 mod openapi;
 mod problem;
-mod references;
 mod request;
 mod routes;
 pub(crate) mod surrogates;
@@ -22,7 +22,7 @@ use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use verifier_api::{Readiness, RequestLimits};
 
-use crate::cache::{Disk, Key, Shelf, VerdictCache};
+use crate::cache::{ExpectedValueStore, Key, VerdictCache, VerdictDb};
 use crate::grade::Grading;
 use crate::graders::{GraderSettings, Graders, OpenSandbox};
 use crate::metrics::{Gauges, Metrics};
@@ -56,9 +56,9 @@ pub struct Settings {
 #[derive(Default)]
 pub struct Kept {
     /// Verdicts.
-    pub disk: Option<Arc<Disk>>,
+    pub disk: Option<Arc<VerdictDb>>,
     /// Values that tasks' own solutions return.
-    pub shelf: Option<Arc<Shelf>>,
+    pub shelf: Option<Arc<ExpectedValueStore>>,
 }
 
 /// A running service, shared by its requests.
@@ -76,7 +76,7 @@ pub struct Service {
     /// For the programs that were: a loop that takes a minute delays no other sample by more than its share of the processors.
     long: Pool,
     /// For what tasks' own solutions return, so that no worker waits for that.
-    solutions: references::Solutions,
+    solutions: canonical_queue::CanonicalQueue,
     in_flight: judge::InFlight,
     bodies: bodies::Bodies,
     /// What a service that stops waits for.
@@ -106,7 +106,7 @@ impl Service {
             light: Pool::new("light", 1, limits.queue)?,
             heavy: Pool::new("worker", workers, limits.queue)?,
             long: Pool::new("long", workers, limits.queue)?,
-            solutions: references::Solutions::new(workers, limits.queue)?,
+            solutions: canonical_queue::CanonicalQueue::new(workers, limits.queue)?,
             graders: Graders::new(graders, kept.shelf),
             cache: VerdictCache::new(cache_bytes, kept.disk),
             in_flight: judge::InFlight::default(),

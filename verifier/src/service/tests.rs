@@ -1,7 +1,7 @@
+mod canonical_queue;
 mod connections;
 mod inline;
 mod queue;
-mod references;
 mod written;
 
 use std::collections::HashSet;
@@ -17,9 +17,9 @@ use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::fake_sandbox::{FakeSandbox, completed, doubled, ended};
 use crate::grade::math;
 use crate::graders::no_sandbox;
-use crate::scripted::{Scripted, completed, doubled, ended};
 
 fn settings() -> Settings {
     Settings {
@@ -66,15 +66,15 @@ fn service(settings: Settings) -> Arc<Service> {
     Service::new(settings, registry(), Kept::default()).unwrap()
 }
 
-fn opens(sandbox: &Arc<Scripted>) -> OpenSandbox {
-    let sandbox: Arc<dyn Sandbox> = Arc::<Scripted>::clone(sandbox);
+fn opens(sandbox: &Arc<FakeSandbox>) -> OpenSandbox {
+    let sandbox: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(sandbox);
     Box::new(move || Ok(sandbox))
 }
 
 /// A prepared service over the scripted sandbox.
-fn ready() -> (Router, Arc<Scripted>) {
+fn ready() -> (Router, Arc<FakeSandbox>) {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::doubling());
+    let sandbox = Arc::new(FakeSandbox::doubling());
     service.prepare(opens(&sandbox));
     (app(service), sandbox)
 }
@@ -357,7 +357,7 @@ async fn a_service_is_ready_when_its_graders_have_been_tried() {
         ),
         (&json!("unavailable"), &json!(true))
     );
-    service.prepare(opens(&Arc::new(Scripted::doubling())));
+    service.prepare(opens(&Arc::new(FakeSandbox::doubling())));
     let (status, body) = get(&app, "/readyz").await;
     assert_eq!((status, &body["ready"]), (StatusCode::OK, &json!(true)));
     let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
@@ -414,7 +414,7 @@ async fn a_verdict_that_is_asked_for_while_the_grader_gets_ready_is_kept_under_i
     let items = json!([item("a", &doubles(), "right")]);
     let (_, body) = verify(&app, &items).await;
     let early: crate::cache::Key = body["results"][0]["key"].as_str().unwrap().parse().unwrap();
-    let sandbox = Arc::new(Scripted::doubling());
+    let sandbox = Arc::new(FakeSandbox::doubling());
     service.prepare_beside(opens(&sandbox)).unwrap();
     let judged = async {
         loop {
@@ -433,7 +433,7 @@ async fn a_verdict_that_is_asked_for_while_the_grader_gets_ready_is_kept_under_i
 async fn a_sandbox_that_passes_wrong_programs_is_not_used() {
     let service = service(settings());
     service.prepare(Box::new(|| {
-        Ok(Arc::new(Scripted::new(|_, calls, _| {
+        Ok(Arc::new(FakeSandbox::new(|_, calls, _| {
             Ok(completed(vec![
                 Call::Returned("42".to_owned());
                 calls.len()
@@ -452,7 +452,7 @@ async fn a_sandbox_that_passes_wrong_programs_is_not_used() {
 #[tokio::test]
 async fn what_is_unavailable_for_two_is_cached_for_neither() {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
+    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
         if source.contains("broken") {
             return Err(sandboxes::Deferred::Failed("not now".to_owned()).into());
         }
@@ -475,7 +475,7 @@ async fn what_is_unavailable_for_two_is_cached_for_neither() {
 #[tokio::test]
 async fn a_grader_that_panics_costs_only_its_item() {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
+    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
         assert!(!source.contains("poison"), "on purpose");
         Ok(doubled(source, calls))
     }));

@@ -9,12 +9,12 @@ use super::*;
 type Answer = dyn Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync;
 
 /// Answers as a test says; keeps what it was given.
-struct Scripted {
+struct FakeSandbox {
     answer: Box<Answer>,
     given: Mutex<Vec<(String, String)>>,
 }
 
-impl Lean for Scripted {
+impl Lean for FakeSandbox {
     fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
         let given = (header.to_owned(), body.to_owned());
         self.given.lock().unwrap().push(given);
@@ -59,7 +59,7 @@ const HEADER: &str = "prelude\n\nuniverse u\n";
 /// A grader whose Lean compiles the statement as it should, and answers to proofs as a test says.
 fn scripted(
     answer: impl Fn(&str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
-) -> (LeanGrader, Arc<Scripted>) {
+) -> (LeanGrader, Arc<FakeSandbox>) {
     let answer = move |_: &str, body: &str| {
         if body.contains("sorry") {
             Ok(module("asked"))
@@ -72,8 +72,8 @@ fn scripted(
 
 fn graded_by(
     answer: impl Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
-) -> (LeanGrader, Arc<Scripted>) {
-    let lean = Arc::new(Scripted {
+) -> (LeanGrader, Arc<FakeSandbox>) {
+    let lean = Arc::new(FakeSandbox {
         answer: Box::new(answer),
         given: Mutex::default(),
     });

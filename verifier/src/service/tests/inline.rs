@@ -67,7 +67,7 @@ async fn each_part_of_a_task_is_part_of_the_key() {
 #[tokio::test]
 async fn a_solution_that_gives_no_values_makes_no_completion_wrong() {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
+    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
         if source.contains("broken") {
             let unloadable = sandboxes::End::Unloadable {
                 kind: "SyntaxError".to_owned(),

@@ -27,10 +27,10 @@ impl Gate {
 }
 
 /// A service whose programs that say "slow" wait until the gate opens; those that say "long" do so too, unless they have so little fuel that they end there.
-pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<Scripted>) {
+pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<FakeSandbox>) {
     let service = service(settings());
     let held = Arc::clone(gate);
-    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+    let sandbox = Arc::new(FakeSandbox::new(move |source, calls, limits| {
         let long = source.contains("long");
         if long && limits.fuel < Limits::default().fuel {
             return Ok(ended(Vec::new(), sandboxes::End::OutOfFuel));

@@ -125,7 +125,7 @@ async fn a_solution_that_nobody_waits_for_any_more_is_not_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_solution_that_fails_is_said_of_each_sample_that_waited() {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
+    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
         if source.contains("fails") {
             return Err(sandboxes::Deferred::Failed("no room".to_owned()).into());
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Service;
 use super::judge::JudgeJob;
 use crate::cache::Key;
-use crate::grade::code::Absent;
+use crate::grade::code::NoCanonicalResult;
 use crate::pool::{Job, Lane, Pool};
 use crate::registry::RegisteredTask;
 
@@ -147,13 +147,13 @@ impl Job for SolutionJob {
         match self
             .service
             .graders
-            .try_reference(&self.task, self.first_pass)
+            .try_canonical_result(&self.task, self.first_pass)
         {
-            Err(Absent::Elsewhere) => {
+            Err(NoCanonicalResult::Elsewhere) => {
                 std::thread::sleep(LOOK);
                 self.queue();
             }
-            Err(Absent::Long) => {
+            Err(NoCanonicalResult::Long) => {
                 self.first_pass = false;
                 self.queue();
             }
@@ -165,7 +165,7 @@ impl Job for SolutionJob {
                 }
             }
             // Its samples are answered as those that were not judged.
-            Err(Absent::Unavailable) => {}
+            Err(NoCanonicalResult::Unavailable) => {}
         }
     }
 }

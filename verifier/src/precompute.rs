@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use datasets::{Dataset, TaskSpec};
 
-use crate::grade::code::{Absent, CodeGrader};
+use crate::grade::code::{CodeGrader, NoCanonicalResult};
 use crate::graders::Graders;
 use crate::registry::RegisteredTask;
 
@@ -30,7 +30,7 @@ pub fn wanted(dataset: Dataset) -> Vec<Wanted> {
         .into_iter()
         .chain(dataset.eval)
         .filter(
-            |task| matches!(&task.spec, TaskSpec::Code(code) if CodeGrader::has_reference(code)),
+            |task| matches!(&task.spec, TaskSpec::Code(code) if CodeGrader::uses_canonical_solution(code)),
         )
         .filter(|task| seen.insert(task.id.clone()))
         .map(|task| Wanted {
@@ -66,7 +66,7 @@ pub fn make(
 ) {
     let mut left = VecDeque::new();
     for (index, Wanted { task, .. }) in wanted.iter().enumerate() {
-        if graders.knows_reference(task) {
+        if graders.has_canonical_result(task) {
             note(index, Step::There);
         } else {
             left.push_back(index);
@@ -83,7 +83,7 @@ pub fn make(
                     let Some(index) = lock().pop_front() else {
                         return;
                     };
-                    match graders.try_reference(&wanted[index].task, false) {
+                    match graders.try_canonical_result(&wanted[index].task, false) {
                         Ok(reference) => {
                             let step =
                                 reference.fault().map_or(Step::Made, |(reason, retryable)| {
@@ -95,7 +95,7 @@ pub fn make(
                             note(index, step);
                             elsewhere = 0;
                         }
-                        Err(Absent::Elsewhere | Absent::Long) => {
+                        Err(NoCanonicalResult::Elsewhere | NoCanonicalResult::Long) => {
                             let mut left = lock();
                             left.push_back(index);
                             elsewhere += 1;
@@ -104,7 +104,7 @@ pub fn make(
                                 std::thread::sleep(REST);
                             }
                         }
-                        Err(Absent::Unavailable) => note(
+                        Err(NoCanonicalResult::Unavailable) => note(
                             index,
                             Step::Faulty {
                                 reason: "code cannot be judged now".to_owned(),

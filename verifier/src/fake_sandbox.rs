@@ -8,7 +8,7 @@ use sandboxes::{Call, End, Identity, Limits, Request, Run, Sandbox, SandboxError
 pub(crate) type Script =
     Box<dyn Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync>;
 
-pub(crate) struct Scripted {
+pub(crate) struct FakeSandbox {
     identity: Identity,
     script: Script,
     /// Whether it asks the watch.
@@ -17,16 +17,16 @@ pub(crate) struct Scripted {
     pub(crate) runs: AtomicUsize,
 }
 
-impl Scripted {
+impl FakeSandbox {
     pub(crate) fn new(
         script: impl Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync + 'static,
-    ) -> Scripted {
+    ) -> FakeSandbox {
         let identity = Identity {
             backend: "scripted".to_owned(),
             interpreter: "none".to_owned(),
             digest: "0".repeat(64),
         };
-        Scripted {
+        FakeSandbox {
             identity,
             script: Box::new(script),
             watched: true,
@@ -35,8 +35,8 @@ impl Scripted {
     }
 
     /// Every program does as in [`doubled`].
-    pub(crate) fn doubling() -> Scripted {
-        Scripted::new(|source, calls, _| Ok(doubled(source, calls)))
+    pub(crate) fn doubling() -> FakeSandbox {
+        FakeSandbox::new(|source, calls, _| Ok(doubled(source, calls)))
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn ended(calls: Vec<Call>, end: End) -> Run {
     }
 }
 
-impl Sandbox for Scripted {
+impl Sandbox for FakeSandbox {
     fn identity(&self) -> &Identity {
         &self.identity
     }

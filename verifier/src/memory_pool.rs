@@ -1,8 +1,8 @@
-//! The memory that programs have together.
+//! A limit on the memory of all running programs together.
 //!
-//! Nearly every program needs less than [`MODEST`], which each may have at any time. One that needs more is run again, from its start, with all that its limit
-//! allows, once there is memory for it. Up to where the first run ends, both are the same: the sandbox ends a program at its limit, and does not let it know of the
-//! limit before. So a verdict does not depend on what else runs. A request that is not to wait is deferred where there is no memory for it now.
+//! Nearly every program needs less than [`FREE_ALLOWANCE`], which each may use at any time. A program that needs more is run again from the start, with its full memory limit,
+//! once the pool has that much memory. Both runs behave identically until the first hits its limit: the sandbox ends a program at its limit, and does not reveal the
+//! limit before. So a verdict does not depend on what else runs. A request that must not wait is deferred if the pool lacks the memory.
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,31 +11,31 @@ use sandboxes::{
     Deferred, End, Identity, Limits, Patience, Request, Run, Sandbox, SandboxError, Work,
 };
 
-/// Bytes that an instance may have without asking.
-pub const MODEST: u64 = 256 << 20;
-/// Instances of a run with test code: the tests' and the program's.
+/// Bytes that an instance may use without a share of the pool.
+pub const FREE_ALLOWANCE: u64 = 256 << 20;
+/// Instances in a run with test code: one for the tests, one for the program.
 const INSTANCES: u64 = 2;
-/// Bytes of a machine that does not say how many it has.
-const UNKNOWN: u64 = 8 << 30;
+/// Assumed memory of a machine that does not report it, in bytes.
+const DEFAULT_MACHINE_BYTES: u64 = 8 << 30;
 
-/// A sandbox whose programs have a bounded memory together. It must be one that ends a program at its memory limit, whatever that is.
-pub struct Shared {
+/// A sandbox that limits the memory of all its programs together. The wrapped sandbox must end a program at its memory limit, whatever the limit is.
+pub struct PooledMemorySandbox {
     sandbox: Arc<dyn Sandbox>,
     memory: MemoryPool,
 }
 
-impl Shared {
-    /// `bytes` are for the programs that need more than [`MODEST`], together. One that may need all of them, or more, runs when no other such one does.
+impl PooledMemorySandbox {
+    /// `bytes` is the pool for the programs that need more than [`FREE_ALLOWANCE`]. A program whose limit is the whole pool or more has the pool to itself while it runs.
     #[must_use]
-    pub fn new(sandbox: Arc<dyn Sandbox>, bytes: u64) -> Shared {
-        Shared {
+    pub fn new(sandbox: Arc<dyn Sandbox>, bytes: u64) -> PooledMemorySandbox {
+        PooledMemorySandbox {
             sandbox,
             memory: MemoryPool::new(bytes),
         }
     }
 }
 
-impl Sandbox for Shared {
+impl Sandbox for PooledMemorySandbox {
     fn identity(&self) -> &Identity {
         self.sandbox.identity()
     }
@@ -44,12 +44,12 @@ impl Sandbox for Shared {
         let limit = request.limits.memory;
         let run = self.sandbox.run(&Request {
             limits: Limits {
-                memory: limit.min(MODEST),
+                memory: limit.min(FREE_ALLOWANCE),
                 ..request.limits
             },
             ..*request
         })?;
-        if run.end != End::OutOfMemory || limit <= MODEST {
+        if run.end != End::OutOfMemory || limit <= FREE_ALLOWANCE {
             return Ok(run);
         }
         let bytes = match request.work {
@@ -57,32 +57,33 @@ impl Sandbox for Shared {
             Work::Calls { .. } | Work::Outline { .. } => limit,
         };
         let _lease = match request.patience {
-            Patience::Wait => self.memory.take(bytes),
-            Patience::Defer => self.memory.try_take(bytes).ok_or(Deferred::Long)?,
+            Patience::Wait => self.memory.acquire(bytes),
+            Patience::Defer => self.memory.try_acquire(bytes).ok_or(Deferred::Long)?,
         };
         self.sandbox.run(request)
     }
 }
 
-/// Bytes for the programs that need more than [`MODEST`], where all of them together may have `all`, `threads` run them, and one may have `limit`.
+/// Size of the pool for the programs that need more than [`FREE_ALLOWANCE`], if all programs together may use `all` bytes, `threads` threads run them, and a program may use
+/// `limit` bytes.
 #[must_use]
-pub fn beyond_modest(all: u64, threads: usize, limit: u64) -> u64 {
-    let modest = (threads as u64).saturating_mul(INSTANCES * MODEST);
+pub fn pool_bytes(all: u64, threads: usize, limit: u64) -> u64 {
+    let allowances = (threads as u64).saturating_mul(INSTANCES * FREE_ALLOWANCE);
     let one = limit.saturating_mul(INSTANCES);
-    all.saturating_sub(modest).max(one)
+    all.saturating_sub(allowances).max(one)
 }
 
-/// Bytes of memory that this process may have: the machine's, or its control group's where those are fewer.
+/// Bytes of memory that this process may use: the machine's, or the limit of its control group if that is lower.
 #[must_use]
-pub fn of_machine() -> u64 {
-    machine()
+pub fn available_bytes() -> u64 {
+    machine_bytes()
         .into_iter()
-        .chain(control_groups())
+        .chain(control_group_limits())
         .min()
-        .unwrap_or(UNKNOWN)
+        .unwrap_or(DEFAULT_MACHINE_BYTES)
 }
 
-fn machine() -> Option<u64> {
+fn machine_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text
         .lines()
@@ -91,8 +92,8 @@ fn machine() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The limits of this process's group and of those that it lies in; of the first version of control groups, that of a container alone.
-fn control_groups() -> Vec<u64> {
+/// The memory limits of this process's control group and of the groups around it. For version 1 of control groups, only a container's limit.
+fn control_group_limits() -> Vec<u64> {
     let root = Path::new("/sys/fs/cgroup");
     let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = text.lines().find_map(|line| line.strip_prefix("0::/"));
@@ -101,12 +102,12 @@ fn control_groups() -> Vec<u64> {
         .take_while(|group| group.starts_with(root))
         .map(|group| group.join("memory.max"))
         .chain([root.join("memory/memory.limit_in_bytes")])
-        // Where there is no limit, no number stands there.
+        // A group without a limit has a word here, not a number.
         .filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
         .collect()
 }
 
-/// Bytes that are taken and given back, in the order in which they are asked for.
+/// A pool of bytes, lent in the order of the requests.
 struct MemoryPool {
     state: Mutex<State>,
     changed: Condvar,
@@ -115,13 +116,13 @@ struct MemoryPool {
 
 struct State {
     free: u64,
-    /// The number of the next who asks.
-    next: u64,
-    /// The number of the next who gets.
-    turn: u64,
+    /// The ticket of the next request that waits.
+    next_ticket: u64,
+    /// The ticket of the request that is served next.
+    serving: u64,
 }
 
-/// Bytes taken, until it is dropped.
+/// Bytes lent from the pool, until it is dropped.
 struct MemoryLease<'a> {
     pool: &'a MemoryPool,
     bytes: u64,
@@ -132,8 +133,8 @@ impl MemoryPool {
         MemoryPool {
             state: Mutex::new(State {
                 free: all,
-                next: 0,
-                turn: 0,
+                next_ticket: 0,
+                serving: 0,
             }),
             changed: Condvar::new(),
             all,
@@ -144,30 +145,30 @@ impl MemoryPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there are `bytes`, or, where there can never be as many, until all are there.
-    fn take(&self, bytes: u64) -> MemoryLease<'_> {
+    /// Waits until `bytes` are free, or the whole pool if `bytes` is more than that.
+    fn acquire(&self, bytes: u64) -> MemoryLease<'_> {
         let bytes = bytes.min(self.all);
         let mut state = self.lock();
-        let number = state.next;
-        state.next += 1;
-        while state.turn != number || state.free < bytes {
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        while state.serving != ticket || state.free < bytes {
             state = self
                 .changed
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        state.turn += 1;
+        state.serving += 1;
         state.free -= bytes;
         drop(state);
         self.changed.notify_all();
         MemoryLease { pool: self, bytes }
     }
 
-    /// As [`MemoryPool::take`]; `None` where it would have to wait.
-    fn try_take(&self, bytes: u64) -> Option<MemoryLease<'_>> {
+    /// Like [`MemoryPool::acquire`], but returns `None` instead of waiting.
+    fn try_acquire(&self, bytes: u64) -> Option<MemoryLease<'_>> {
         let bytes = bytes.min(self.all);
         let mut state = self.lock();
-        if state.turn != state.next || state.free < bytes {
+        if state.serving != state.next_ticket || state.free < bytes {
             return None;
         }
         state.free -= bytes;
@@ -189,9 +190,9 @@ mod tests {
     use sandboxes::Program;
 
     use super::*;
-    use crate::scripted::{Scripted, completed, ended};
+    use crate::fake_sandbox::{FakeSandbox, completed, ended};
 
-    const LIMIT: u64 = 4 * MODEST;
+    const LIMIT: u64 = 4 * FREE_ALLOWANCE;
 
     fn limits() -> Limits {
         Limits {
@@ -200,7 +201,11 @@ mod tests {
         }
     }
 
-    fn run(shared: &Shared, source: &str, patience: Patience) -> Result<End, SandboxError> {
+    fn run(
+        sandbox_with_pool: &PooledMemorySandbox,
+        source: &str,
+        patience: Patience,
+    ) -> Result<End, SandboxError> {
         let program = Program {
             source,
             entry_point: "f",
@@ -213,16 +218,16 @@ mod tests {
             patience,
             ..Request::new(work, &limits())
         };
-        shared.run(&request).map(|run| run.end)
+        sandbox_with_pool.run(&request).map(|run| run.end)
     }
 
     #[test]
-    fn programs_that_need_much_never_have_more_than_the_pool_together() {
+    fn large_programs_together_never_use_more_than_the_pool() {
         let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let sandbox = {
             let (held, most) = (Arc::clone(&held), Arc::clone(&most));
-            Scripted::new(move |_, _, limits| {
-                if limits.memory <= MODEST {
+            FakeSandbox::new(move |_, _, limits| {
+                if limits.memory <= FREE_ALLOWANCE {
                     return Ok(ended(Vec::new(), End::OutOfMemory));
                 }
                 let now = held.fetch_add(limits.memory, Ordering::SeqCst) + limits.memory;
@@ -232,12 +237,15 @@ mod tests {
                 Ok(completed(Vec::new()))
             })
         };
-        let shared = Shared::new(Arc::new(sandbox), 2 * LIMIT + 1);
+        let sandbox_with_pool = PooledMemorySandbox::new(Arc::new(sandbox), 2 * LIMIT + 1);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        assert_eq!(run(&shared, "", Patience::Wait), Ok(End::Completed));
+                        assert_eq!(
+                            run(&sandbox_with_pool, "", Patience::Wait),
+                            Ok(End::Completed)
+                        );
                     }
                 });
             }
@@ -247,8 +255,8 @@ mod tests {
     }
 
     #[test]
-    fn only_a_program_that_needs_much_waits_and_is_deferred_where_it_may_not() {
-        let sandbox = Arc::new(Scripted::new(|source, _, limits| {
+    fn only_a_large_program_waits_or_is_deferred() {
+        let sandbox = Arc::new(FakeSandbox::new(|source, _, limits| {
             let much = source == "much" && limits.memory < LIMIT;
             Ok(if much {
                 ended(Vec::new(), End::OutOfMemory)
@@ -256,35 +264,38 @@ mod tests {
                 completed(Vec::new())
             })
         }));
-        let shared = Shared::new(Arc::<Scripted>::clone(&sandbox) as Arc<dyn Sandbox>, LIMIT);
-        let all = shared.memory.take(u64::MAX);
+        let sandbox_with_pool = PooledMemorySandbox::new(
+            Arc::<FakeSandbox>::clone(&sandbox) as Arc<dyn Sandbox>,
+            LIMIT,
+        );
+        let all = sandbox_with_pool.memory.acquire(u64::MAX);
         let completed = Ok(End::Completed);
-        assert_eq!(run(&shared, "little", Patience::Wait), completed);
+        assert_eq!(run(&sandbox_with_pool, "little", Patience::Wait), completed);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
         assert_eq!(
-            run(&shared, "much", Patience::Defer),
+            run(&sandbox_with_pool, "much", Patience::Defer),
             Err(Deferred::Long.into())
         );
         drop(all);
-        assert_eq!(run(&shared, "much", Patience::Defer), completed);
-        assert_eq!(run(&shared, "much", Patience::Wait), completed);
+        assert_eq!(run(&sandbox_with_pool, "much", Patience::Defer), completed);
+        assert_eq!(run(&sandbox_with_pool, "much", Patience::Wait), completed);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), 6);
     }
 
     #[test]
-    fn memory_is_given_in_the_order_in_which_it_was_asked_for() {
+    fn memory_is_lent_in_the_order_of_the_requests() {
         let pool = MemoryPool::new(10);
-        let (few, order) = (pool.take(5), Mutex::new(Vec::new()));
+        let (few, order) = (pool.acquire(5), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for (number, bytes) in [(1, 10), (2, 1)] {
                 scope.spawn({
                     let (pool, order) = (&pool, &order);
                     move || {
-                        let _lease = pool.take(bytes);
+                        let _lease = pool.acquire(bytes);
                         order.lock().unwrap().push(number);
                     }
                 });
-                while pool.lock().next <= number {
+                while pool.lock().next_ticket <= number {
                     std::thread::yield_now();
                 }
             }
@@ -294,9 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_threads_may_take_at_any_time_is_not_in_the_pool() {
-        assert_eq!(beyond_modest(16 * MODEST, 4, LIMIT), 8 * MODEST);
-        assert_eq!(beyond_modest(0, 4, LIMIT), 2 * LIMIT);
-        assert!(of_machine() > 0);
+    fn the_pool_excludes_the_free_allowances_of_the_threads() {
+        assert_eq!(
+            pool_bytes(16 * FREE_ALLOWANCE, 4, LIMIT),
+            8 * FREE_ALLOWANCE
+        );
+        assert_eq!(pool_bytes(0, 4, LIMIT), 2 * LIMIT);
+        assert!(available_bytes() > 0);
     }
 }
