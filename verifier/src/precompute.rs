@@ -1,4 +1,4 @@
-//! References of whole data sets, made before anyone asks for a verdict. A task's reference is what its own solution returns, with which its samples are compared.
+//! Runs the canonical solutions of whole data sets ahead of time, so that their expected values are cached before the first sample is judged.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -10,20 +10,20 @@ use crate::grade::code::{CodeGrader, NoCanonicalResult};
 use crate::graders::Graders;
 use crate::registry::RegisteredTask;
 
-/// How long a thread pauses that finds only references that other processes are making.
-const REST: Duration = Duration::from_millis(100);
+/// Poll interval of a thread for which only solutions are left that other processes are running.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A task whose reference is to be had.
+/// A task with a canonical solution to run.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct TaskToRun {
     /// The task's id.
     pub id: String,
     task: RegisteredTask,
 }
 
-/// The tasks of a data set that have a reference. One that is both trained on and evaluated is one task.
+/// The tasks of a data set whose expected values come from a canonical solution. A task in both splits is returned once.
 #[must_use]
-pub fn wanted(dataset: Dataset) -> Vec<Wanted> {
+pub fn tasks_with_canonical_solution(dataset: Dataset) -> Vec<TaskToRun> {
     let mut seen = HashSet::new();
     dataset
         .train
@@ -33,41 +33,41 @@ pub fn wanted(dataset: Dataset) -> Vec<Wanted> {
             |task| matches!(&task.spec, TaskSpec::Code(code) if CodeGrader::uses_canonical_solution(code)),
         )
         .filter(|task| seen.insert(task.id.clone()))
-        .map(|task| Wanted {
+        .map(|task| TaskToRun {
             id: task.id,
             task: RegisteredTask::from(task.spec),
         })
         .collect()
 }
 
-/// How it went with one task.
+/// The outcome for one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// It was on disk already.
-    There,
-    /// It was made, here or meanwhile by another process.
-    Made,
-    /// The task has none.
-    Faulty {
+pub enum Outcome {
+    /// The expected values were on disk already.
+    Cached,
+    /// The expected values were computed, here or meanwhile by another process.
+    Computed,
+    /// The solution gave no expected values.
+    Failed {
         /// Why.
         reason: String,
-        /// Whether another try may make it.
+        /// Whether another try may succeed.
         retryable: bool,
     },
 }
 
-/// Makes the references of `wanted` with this many threads, and reports how each went, by its index. What is on disk is not made again; what another process is making
-/// is left to it.
-pub fn make(
+/// Runs the canonical solutions of `tasks` with `workers` threads, and passes the outcome of each task to `report`, with its index. Expected values on disk are not
+/// computed again. A solution that another process is running is left to that process.
+pub fn precompute(
     graders: &Graders,
-    wanted: &[Wanted],
+    tasks: &[TaskToRun],
     workers: usize,
-    note: impl Fn(usize, Step) + Sync,
+    report: impl Fn(usize, Outcome) + Sync,
 ) {
     let mut left = VecDeque::new();
-    for (index, Wanted { task, .. }) in wanted.iter().enumerate() {
+    for (index, TaskToRun { task, .. }) in tasks.iter().enumerate() {
         if graders.has_canonical_result(task) {
-            note(index, Step::There);
+            report(index, Outcome::Cached);
         } else {
             left.push_back(index);
         }
@@ -77,22 +77,22 @@ pub fn make(
     std::thread::scope(|scope| {
         for _ in 0..workers.max(1) {
             scope.spawn(|| {
-                // References in a row that others were making.
+                // Consecutive solutions that others were running.
                 let mut elsewhere = 0;
                 loop {
                     let Some(index) = lock().pop_front() else {
                         return;
                     };
-                    match graders.try_canonical_result(&wanted[index].task, false) {
-                        Ok(reference) => {
-                            let step =
-                                reference.fault().map_or(Step::Made, |(reason, retryable)| {
-                                    Step::Faulty {
-                                        reason: reason.to_owned(),
-                                        retryable,
-                                    }
-                                });
-                            note(index, step);
+                    match graders.try_canonical_result(&tasks[index].task, false) {
+                        Ok(result) => {
+                            let outcome = result.failure().map_or(
+                                Outcome::Computed,
+                                |(reason, retryable)| Outcome::Failed {
+                                    reason: reason.to_owned(),
+                                    retryable,
+                                },
+                            );
+                            report(index, outcome);
                             elsewhere = 0;
                         }
                         Err(NoCanonicalResult::Elsewhere | NoCanonicalResult::Long) => {
@@ -101,12 +101,12 @@ pub fn make(
                             elsewhere += 1;
                             if elsewhere >= left.len() {
                                 drop(left);
-                                std::thread::sleep(REST);
+                                std::thread::sleep(POLL_INTERVAL);
                             }
                         }
-                        Err(NoCanonicalResult::Unavailable) => note(
+                        Err(NoCanonicalResult::Unavailable) => report(
                             index,
-                            Step::Faulty {
+                            Outcome::Failed {
                                 reason: "code cannot be judged now".to_owned(),
                                 retryable: true,
                             },

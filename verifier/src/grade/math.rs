@@ -1,4 +1,4 @@
-//! Final answers of mathematics problems: the crate `math-answer` finds and compares them, and this makes a verdict of what it found.
+//! The grader of mathematics: the crate `math-answer` finds and compares the final answer, and this module turns its result into a verdict.
 
 use clap::ValueEnum;
 use datasets::settings::{choice, settings};
@@ -28,7 +28,7 @@ settings! {
 }
 
 impl Settings {
-    /// As `/v1/info` writes them.
+    /// The settings as `/v1/info` shows them.
     #[must_use]
     pub fn name(self) -> String {
         format!("{}, {}", self.extraction.name(), self.policy.name())
@@ -36,7 +36,7 @@ impl Settings {
 }
 
 choice! {
-    /// Where in a completion an answer may stand. The command line's help says of each variant what is said of it here.
+    /// Where in a completion an answer may be. The command line's help shows the comments of the variants.
     #[derive(ValueEnum)]
     pub enum Extraction {
         /// Only in the last balanced \boxed{} or \fbox{}
@@ -48,7 +48,7 @@ choice! {
 }
 
 choice! {
-    /// What makes two answers the same; `verifier/math-answer/docs/math-policy.md` has the reasons. The command line's help says of each variant what is said of it here.
+    /// What makes two answers the same; `verifier/math-answer/docs/math-policy.md` has the reasons. The command line's help shows the comments of the variants.
     #[derive(ValueEnum)]
     pub enum Policy {
         /// The same text after the normalisation that MATH was published with
@@ -77,7 +77,7 @@ impl From<Settings> for math_answer::Settings {
     }
 }
 
-/// Judges `completion` against the task's `answer`. The `question`, which may be empty, says what is counted and in which unit.
+/// Judges `completion` against the task's `answer`. The `question` states what is counted and in which unit; it may be empty.
 #[must_use]
 pub fn grade(question: &str, answer: &str, completion: &str, settings: Settings) -> Grading {
     let Some(Graded {
@@ -85,11 +85,11 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: Settings)
         comparison,
     }) = math_answer::grade(question, answer, completion, settings.into())
     else {
-        let wanted = match settings.extraction {
+        let reason = match settings.extraction {
             Extraction::Boxed => "no balanced \\boxed{…} that holds an answer",
             Extraction::Any => "no \\boxed{…}, no \"answer is\", no formula, no number",
         };
-        return Grading::new(Verdict::Malformed, json!({ "reason": wanted }));
+        return Grading::new(Verdict::Malformed, json!({ "reason": reason }));
     };
     let mut detail =
         json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_detail_says_what_was_read_and_why_it_was_accepted() {
+    fn the_detail_has_the_extracted_answer_and_the_rule() {
         let grading = grade("", r"\frac12", r"so \boxed{0.5}", Settings::default());
         assert_eq!(
             grading.detail,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_answer_leaves_a_short_detail() {
+    fn a_long_answer_is_shortened_in_the_detail() {
         let grading = grade(
             "",
             "1",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_copies_the_problem_is_told_so() {
+    fn an_answer_that_copies_the_problem_is_rejected_with_a_reason() {
         let copied = |policy| {
             let settings = Settings {
                 policy,

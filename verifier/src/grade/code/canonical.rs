@@ -13,7 +13,7 @@ pub struct CanonicalResult(pub(super) ExpectedResult);
 impl CanonicalResult {
     /// Why there are no expected values, and whether another try may compute them.
     #[must_use]
-    pub fn fault(&self) -> Option<(&str, bool)> {
+    pub fn failure(&self) -> Option<(&str, bool)> {
         let none = self.0.as_ref().err()?;
         Some((&none.reason, none.retryable))
     }

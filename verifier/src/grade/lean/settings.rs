@@ -1,4 +1,4 @@
-//! The `[lean]` section of the configuration, and the grader that follows from it.
+//! The `[lean]` section of the configuration, and the grader that it creates.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,10 +51,10 @@ settings! {
         pub processes: usize,
     }
     beside {
-        /// Files that a jail hides from Lean: the service's token file, where it has one.
+        /// Files that a jail hides from Lean: the service's token file, if it has one.
         pub secrets: Vec<PathBuf>,
-        /// The program that checks proofs in processes of their own: this project's `rapid-verifier`, which names itself. Where it is not given they are checked in this
-        /// process, which is for tests.
+        /// The program that checks proofs in separate processes: this project's `rapid-verifier`, which names itself. Without it, proofs are checked in this process, which is
+        /// for tests.
         pub kernel: Option<PathBuf>,
     }
 }
@@ -71,7 +71,7 @@ choice! {
 }
 
 choice! {
-    /// How far it is followed what a proof rests on.
+    /// Whether axiom dependencies are checked transitively.
     pub enum AxiomsChoice {
         /// Through everything that is imported.
         #[default]
@@ -93,10 +93,10 @@ choice! {
 }
 
 impl LeanGrader {
-    /// The grader of these settings; `workers` is how many proofs are judged at a time. Lean itself is not started.
+    /// Creates the grader; `workers` is the number of proofs that are judged at a time. Lean itself is not started.
     ///
     /// # Errors
-    /// Why there is none, and what to do.
+    /// Why proofs cannot be judged, and what to do.
     pub fn open(settings: &Settings, workers: usize) -> Result<LeanGrader, String> {
         if settings.backend == Backend::None {
             return Err(
@@ -149,8 +149,8 @@ impl LeanGrader {
             given => given,
         };
         let checker = match &settings.kernel {
-            None => Checker::here(folders),
-            Some(kernel) => Checker::Apart(Kernels::new(
+            None => Checker::in_process(folders),
+            Some(kernel) => Checker::Subprocess(Kernels::new(
                 kernel,
                 folders,
                 jail,
@@ -184,7 +184,7 @@ fn jail(choice: JailChoice) -> Result<Jail, String> {
     }
 }
 
-/// What verdicts depend on; for people, which Lean it is.
+/// The identity of a Lean: a digest of everything that verdicts depend on, and a name for people.
 fn identity(settings: &Settings, program: &Program, pins: &str) -> Identity {
     let Settings {
         axioms,

@@ -21,7 +21,7 @@ fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
     let needs =
         |grader: &CodeGrader| grader.grade_first_pass(&task, "right too", TestMode::All, None);
     let Err(NoVerdictYet::CanonicalResult(key)) = needs(&grader) else {
-        panic!("a verdict without a canonical_result");
+        panic!("a verdict without expected values");
     };
     assert_eq!(
         grader.grade_with(&task, "right too", TestMode::All, None),
@@ -29,7 +29,7 @@ fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
     );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
     let canonical_result = grader.try_canonical_result(&task, true).unwrap();
-    assert!(canonical_result.fault().is_none());
+    assert!(canonical_result.failure().is_none());
     assert_eq!(needs(&grader).unwrap().verdict, Verdict::Correct);
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
 }
