@@ -42,13 +42,13 @@ settings! {
         /// Where verdicts are kept.
         pub cache: CacheConfig,
         /// Answers of mathematics.
-        pub math: math::Settings,
+        pub math: math::MathSettings,
         /// Python programs.
         pub code: CodeConfig,
         /// Containers, where code.sandbox is docker. sandboxes/docker makes the image.
         pub docker: DockerConfig,
         /// Proofs. Without a project or a command they are answered with `unavailable`; sandboxes/lean/README.md explains how a proof is judged.
-        pub lean: lean::Settings,
+        pub lean: lean::LeanSettings,
     }
 }
 

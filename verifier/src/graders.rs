@@ -28,11 +28,11 @@ pub type OpenSandbox = Box<dyn FnOnce() -> Result<Arc<dyn Sandbox>, SandboxError
 #[derive(Debug, Clone)]
 pub struct GraderSettings {
     /// How answers to math problems are found and compared.
-    pub math: math::Settings,
+    pub math: math::MathSettings,
     /// How the program is found in a completion.
     pub code: Extraction,
     /// How proofs are judged.
-    pub lean: lean::Settings,
+    pub lean: lean::LeanSettings,
     /// Number of proofs that are judged at a time.
     pub workers: usize,
     /// The limits of a program.
@@ -346,7 +346,7 @@ fn with_identity(writer: KeyWriter, identity: Option<&Identity>) -> KeyWriter {
         .field(identity.map_or("", |identity| identity.digest.as_str()))
 }
 
-fn self_test_math(settings: math::Settings) -> Result<(), String> {
+fn self_test_math(settings: math::MathSettings) -> Result<(), String> {
     let right = math::grade("", r"\frac{1}{2}", r"\boxed{\frac12}", settings).verdict;
     let wrong = math::grade("", r"\frac{1}{2}", r"\boxed{2}", settings).verdict;
     if (right, wrong) == (Verdict::Correct, Verdict::Incorrect) {
@@ -464,9 +464,9 @@ mod tests {
             };
             [Extraction::Program, Extraction::LastBlock].map(|code| {
                 let settings = GraderSettings {
-                    math: math::Settings::default(),
+                    math: math::MathSettings::default(),
                     code,
-                    lean: lean::Settings::default(),
+                    lean: lean::LeanSettings::default(),
                     workers: 1,
                     limits: Limits::default(),
                     memory_pool: None,

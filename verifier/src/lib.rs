@@ -34,4 +34,4 @@ pub mod score;
 pub mod service;
 pub mod setup;
 
-pub use service::{Service, Settings, app};
+pub use service::{Service, ServiceSettings, app};

@@ -15,7 +15,7 @@ use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
 use crate::memory_pool;
 use crate::registry::Registry;
-use crate::service::{DiskStores, Service, Settings, Token};
+use crate::service::{DiskStores, Service, ServiceSettings, Token};
 
 /// The artifact that the wasm sandbox runs.
 pub const SANDBOX: &str = "python-wasi";
@@ -120,7 +120,7 @@ pub fn with_registry(
     registry: Registry,
     stores: DiskStores,
 ) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
-    let settings = Settings {
+    let settings = ServiceSettings {
         limits: RequestLimits {
             body_bytes: config.limits.body_bytes,
             items: config.limits.items,
@@ -133,7 +133,7 @@ pub fn with_registry(
         graders: GraderSettings {
             math: config.math,
             code: config.code.extraction,
-            lean: lean::Settings {
+            lean: lean::LeanSettings {
                 secrets: config.token_file.iter().cloned().collect(),
                 ..config.lean.clone()
             },

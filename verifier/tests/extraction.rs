@@ -56,7 +56,7 @@ fn grader() -> Option<CodeGrader> {
         );
         return None;
     }
-    let sandbox = verifier::setup::wasm_place(&Config::default())
+    let sandbox = verifier::setup::wasm_folders(&Config::default())
         .make(&|_| ())
         .unwrap();
     Some(CodeGrader::new(

@@ -15,7 +15,7 @@ use std::time::Instant;
 use datasets::{LeanTask, TaskSpec};
 use kernel::{Axioms, Budget, Fault, Library, Question};
 use sandboxes::lean::{Bounds, Compiler, Jail, Lean as _, Program, Severity};
-use verifier::grade::lean::{AxiomsChoice, JailChoice, LeanGrader, Settings};
+use verifier::grade::lean::{AxiomsChoice, JailChoice, LeanGrader, LeanSettings};
 use verifier_api::Verdict;
 
 /// A completion and what it is worth.
@@ -296,9 +296,9 @@ fn jail() -> JailChoice {
     }
 }
 
-fn settings(lean: &Path) -> Settings {
+fn settings(lean: &Path) -> LeanSettings {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    Settings {
+    LeanSettings {
         command: vec![
             text(lean.join("node")),
             text(lean.join("lean.js")),
@@ -312,7 +312,7 @@ fn settings(lean: &Path) -> Settings {
         jail: jail(),
         start_seconds: 1_800,
         kernel: Some(env!("CARGO_BIN_EXE_rapid-verifier").into()),
-        ..Settings::default()
+        ..LeanSettings::default()
     }
 }
 

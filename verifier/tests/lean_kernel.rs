@@ -11,7 +11,7 @@ use datasets::LeanTask;
 use sandboxes::lean::Jail;
 use serde_json::json;
 use verifier::grade::Grading;
-use verifier::grade::lean::{JailChoice, LeanGrader, Settings};
+use verifier::grade::lean::{JailChoice, LeanGrader, LeanSettings};
 use verifier_api::Verdict;
 
 const HEADER: &str = "prelude\n\nuniverse u";
@@ -43,7 +43,7 @@ impl Bench {
                 std::fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
             }
         }
-        let settings = Settings {
+        let settings = LeanSettings {
             command: ["sh", beside("stand_in_lean.sh").to_str().unwrap(), "--json"]
                 .map(str::to_owned)
                 .to_vec(),
@@ -52,7 +52,7 @@ impl Bench {
             jail,
             memory_mib,
             kernel: Some(kernel.unwrap_or(Path::new(PROGRAM)).to_owned()),
-            ..Settings::default()
+            ..LeanSettings::default()
         };
         let grader = LeanGrader::open(&settings, 2).unwrap();
         Self { folder, grader }

@@ -15,8 +15,8 @@ use kernel::Axioms;
 use sandboxes::Identity;
 use sandboxes::lean::{Compiled, Lean, LeanError};
 use verifier::config::Config;
-use verifier::grade::lean::{LeanGrader, Settings};
-use verifier::service::{Batch, Id, Question, judge};
+use verifier::grade::lean::{LeanGrader, LeanSettings};
+use verifier::service::{Batch, Id, JudgeItem, judge};
 use verifier_api::Verdict;
 
 /// All of them, or the excerpt's dozen, and the folder that they are in.
@@ -67,7 +67,7 @@ fn every_statement_makes_a_prompt_and_a_body() {
     let grader = LeanGrader::new(
         Arc::clone(&lean) as Arc<dyn Lean>,
         Axioms::Followed,
-        Settings::default().headers,
+        LeanSettings::default().headers,
         Vec::new(),
         identity,
     );
@@ -109,7 +109,7 @@ fn every_statement_makes_a_prompt_and_a_body() {
             theorem.statement.trim_end()
         );
         assert!(
-            Settings::default().headers.contains(&theorem.header),
+            LeanSettings::default().headers.contains(&theorem.header),
             "the header of {} is not kept",
             task.id
         );
@@ -122,17 +122,21 @@ async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
     let mut registry = verifier::registry::Registry::default();
     registry.add(datasets::open("minif2f", Some(&folder)).unwrap());
     let config = Config::default();
-    let (service, _) =
-        verifier::setup::with_registry(&config, None, registry, verifier::service::Kept::default())
-            .unwrap();
+    let (service, _) = verifier::setup::with_registry(
+        &config,
+        None,
+        registry,
+        verifier::service::DiskStores::default(),
+    )
+    .unwrap();
     let none = verifier::graders::no_sandbox("not asked for".to_owned());
     let preparing = Arc::clone(&service);
     tokio::task::spawn_blocking(move || preparing.prepare(none))
         .await
         .unwrap();
-    let questions: Vec<Question> = tasks
+    let questions: Vec<JudgeItem> = tasks
         .iter()
-        .map(|(task, _)| Question {
+        .map(|(task, _)| JudgeItem {
             id: Id::Text(task.id.clone()),
             task: service.registry().get(&task.id).unwrap(),
             prompt: String::new(),

@@ -13,7 +13,7 @@ use serde_json::json;
 use verifier::grade::code::TestMode;
 use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
-use verifier::service::Kept;
+use verifier::service::DiskStores;
 use verifier::setup;
 
 use super::{ConfigArgs, prepare, print, progress_bar};
@@ -101,7 +101,7 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let mut registry = Registry::default();
     registry.add(dataset);
     let started = Instant::now();
-    let (service, open) = setup::with_registry(&config, None, registry, Kept::default())?;
+    let (service, open) = setup::with_registry(&config, None, registry, DiskStores::default())?;
     service.prepare(prepare::apart(&config, open));
     let start_seconds = started.elapsed().as_secs_f64();
     let runtime =

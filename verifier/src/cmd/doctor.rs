@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 use verifier::config::SandboxKind;
 use verifier::registry::Registry;
-use verifier::service::Kept;
+use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         },
     );
     if config.code.sandbox == SandboxKind::Wasm {
-        let place = setup::wasm_place(&config);
+        let place = setup::wasm_folders(&config);
         checks.push(match &place.artifact_dir {
             Some(dir) => Check::new(State::Ok, "sandbox artifact", dir.display().to_string()),
             // What has been made of it may still be here: the grader knows.
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         });
     }
     let (service, open) =
-        setup::with_registry(&config, None, Registry::default(), Kept::default())?;
+        setup::with_registry(&config, None, Registry::default(), DiskStores::default())?;
     let started = Instant::now();
     service.prepare(prepare::apart(&config, open));
     let seconds = started.elapsed().as_secs_f64();

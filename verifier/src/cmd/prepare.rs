@@ -12,7 +12,7 @@ use verifier::ahead::{self, Step};
 use verifier::config::{Config, SandboxKind};
 use verifier::graders::{Graders, OpenSandbox};
 use verifier::registry::Registry;
-use verifier::service::Kept;
+use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::GraderState;
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.resolve()?;
     if args.dataset.is_empty() {
-        setup::wasm_place(&config).make(&|line| {
+        setup::wasm_folders(&config).make(&|line| {
             // Whoever asked may have gone away; the work is for the next one, too.
             let _ = writeln!(std::io::stdout(), "{line}");
         })?;
@@ -67,12 +67,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if lists.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let shelf = setup::shelf(&config);
+    let shelf = setup::open_expected_values(&config);
     anyhow::ensure!(
         shelf.is_some(),
         "what is prepared would not be kept; name a folder that can be written to with --cache-dir"
     );
-    let kept = Kept { disk: None, shelf };
+    let kept = DiskStores { disk: None, shelf };
     let (service, open) = setup::with_registry(&config, None, Registry::default(), kept)?;
     service.prepare(apart(&config, open));
     let state = service.graders().info();
@@ -156,7 +156,7 @@ pub(crate) fn apart(config: &Config, open: OpenSandbox) -> OpenSandbox {
     if config.code.sandbox != SandboxKind::Wasm {
         return open;
     }
-    let (place, cache) = (setup::wasm_place(config), setup::cache_dir(config));
+    let (place, cache) = (setup::wasm_folders(config), setup::cache_dir(config));
     Box::new(move || {
         if let Some(sandbox) = place.load()? {
             return Ok(sandbox);

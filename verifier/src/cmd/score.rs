@@ -111,7 +111,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut registry = Registry::default();
     registry.add(dataset);
-    let (service, open) = setup::with_registry(&config, None, registry, setup::kept(&config))?;
+    let (service, open) =
+        setup::with_registry(&config, None, registry, setup::open_disk_stores(&config))?;
     service.prepare(prepare::apart(&config, open));
 
     let test_mode = if args.all_tests {
@@ -156,7 +157,8 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut registry = Registry::default();
     registry.add(dataset);
-    let (service, open) = setup::with_registry(&config, None, registry, setup::kept(&config))?;
+    let (service, open) =
+        setup::with_registry(&config, None, registry, setup::open_disk_stores(&config))?;
     service.prepare(prepare::apart(&config, open));
     let progress = RefCell::new(Progress::new(0, samples.len()));
     let audit = tokio::runtime::Runtime::new()

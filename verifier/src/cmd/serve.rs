@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 .context("the listening address is not known")?;
             let signals = Signals::listen().context("Ctrl-C and SIGTERM cannot be listened for")?;
             service
-                .prepare_beside(open)
+                .prepare_in_background(open)
                 .context("no thread to prepare the graders in")?;
             // The one line of stdout: scripts read the port from it.
             print(&format!("listening on http://{address}\n"))?;

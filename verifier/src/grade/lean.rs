@@ -26,7 +26,7 @@ use self::checker::{CheckFailure, Checker, KernelExit};
 pub use self::checker::{Kernels, serve as serve_kernel};
 use self::proof::{NothingToCompile, Task};
 use self::scan::Refused;
-pub use self::settings::{AxiomsChoice, Backend, JailChoice, Settings};
+pub use self::settings::{AxiomsChoice, Backend, JailChoice, LeanSettings};
 use self::statement::{NoStatement, StatementModule, Statements};
 use super::{Grading, excerpt};
 

@@ -14,7 +14,7 @@ pub const VERSION: &str = "math-10";
 settings! {
     /// Where answers are looked for, and what makes two the same.
     #[derive(Copy, Eq)]
-    pub struct Settings {
+    pub struct MathSettings {
         /// Where in a completion the answer may stand. Also --math-extraction.
         ///   boxed  only in the last \boxed{} or \fbox{}
         ///   any    there, else after the last "answer is", else the last formula or number
@@ -27,7 +27,7 @@ settings! {
     }
 }
 
-impl Settings {
+impl MathSettings {
     /// The settings as `/v1/info` shows them.
     #[must_use]
     pub fn name(self) -> String {
@@ -61,8 +61,8 @@ choice! {
     }
 }
 
-impl From<Settings> for math_answer::Settings {
-    fn from(settings: Settings) -> math_answer::Settings {
+impl From<MathSettings> for math_answer::Settings {
+    fn from(settings: MathSettings) -> math_answer::Settings {
         math_answer::Settings {
             extraction: match settings.extraction {
                 Extraction::Boxed => math_answer::Extraction::Boxed,
@@ -79,7 +79,7 @@ impl From<Settings> for math_answer::Settings {
 
 /// Judges `completion` against the task's `answer`. The `question` states what is counted and in which unit; it may be empty.
 #[must_use]
-pub fn grade(question: &str, answer: &str, completion: &str, settings: Settings) -> Grading {
+pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSettings) -> Grading {
     let Some(Graded {
         extracted,
         comparison,
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn verdict(answer: &str, completion: &str) -> Verdict {
-        grade("", answer, completion, Settings::default()).verdict
+        grade("", answer, completion, MathSettings::default()).verdict
     }
 
     #[test]
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn an_unboxed_answer_is_malformed_unless_any_form_counts() {
-        let any = Settings {
+        let any = MathSettings {
             extraction: Extraction::Any,
-            ..Settings::default()
+            ..MathSettings::default()
         };
         assert_eq!(verdict("3", "The answer is 3."), Verdict::Malformed);
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_detail_has_the_extracted_answer_and_the_rule() {
-        let grading = grade("", r"\frac12", r"so \boxed{0.5}", Settings::default());
+        let grading = grade("", r"\frac12", r"so \boxed{0.5}", MathSettings::default());
         assert_eq!(
             grading.detail,
             json!({ "extracted": "0.5", "from": "boxed", "rule": "number" })
@@ -161,7 +161,7 @@ mod tests {
             "",
             "1",
             &format!(r"\boxed{{{}}}", "9".repeat(1 << 20)),
-            Settings::default(),
+            MathSettings::default(),
         );
         assert_eq!(grading.verdict, Verdict::Incorrect);
         assert!(grading.detail.to_string().len() < 2_000);
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn an_answer_that_copies_the_problem_is_rejected_with_a_reason() {
         let copied = |policy| {
-            let settings = Settings {
+            let settings = MathSettings {
                 policy,
-                ..Settings::default()
+                ..MathSettings::default()
             };
             grade("", "72", r"\boxed{27 + 45}", settings)
         };

@@ -1,8 +1,8 @@
-//! Samples that wait for what their task's own solution returns.
+//! Samples that wait for the result of their task's canonical solution.
 //!
-//! They are put aside, and no worker waits with them. The solution is run once for all of them, by a thread of `any`, with all the fuel that it may have. Where these are all taken, as by
-//! solutions that run for minutes, it gets a first pass in `first_pass`, where it is given up unless it is over soon: so one that is soon over never waits for one that is not. Where
-//! another process that shares the cache folder runs it, its result is looked for now and then.
+//! The samples are parked, and no worker waits for them. The solution is run once for all of them, by a thread of `full_runs`, with its whole fuel. If those threads are all
+//! busy, for example with solutions that run for minutes, the solution first gets a first pass in `first_pass`, which gives it up unless it finishes soon. So short solutions
+//! never wait for long ones. If another process that shares the cache folder runs the solution, its result is polled for.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,27 +16,27 @@ use crate::grade::code::NoCanonicalResult;
 use crate::pool::{Job, Lane, Pool};
 use crate::registry::RegisteredTask;
 
-/// How often it is looked whether another process has made a reference.
-const LOOK: Duration = Duration::from_millis(10);
+/// Poll interval while another process runs a canonical solution.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The solutions that are run, and the samples that wait for each.
-pub(super) struct Solutions {
+/// The canonical solutions to be run, and the samples that wait for each.
+pub(super) struct CanonicalQueue {
     waiting: Mutex<HashMap<Key, Vec<JudgeJob>>>,
-    /// Samples that wait, in all.
+    /// Total number of waiting samples.
     count: AtomicUsize,
     /// Threads that run a solution to its end.
-    any: Pool,
-    /// One that gives it up where it takes long.
+    full_runs: Pool,
+    /// A thread that gives up long solutions.
     first_pass: Pool,
 }
 
-impl Solutions {
-    /// For `samples` at most that are in the queue at a time.
-    pub(super) fn new(workers: usize, samples: usize) -> std::io::Result<Solutions> {
-        Ok(Solutions {
+impl CanonicalQueue {
+    /// A queue for at most `samples` samples at a time.
+    pub(super) fn new(workers: usize, samples: usize) -> std::io::Result<CanonicalQueue> {
+        Ok(CanonicalQueue {
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
-            any: Pool::new("solution", workers, samples)?,
+            full_runs: Pool::new("solution", workers, samples)?,
             first_pass: Pool::new("solution-first", 1, samples)?,
         })
     }
@@ -46,21 +46,21 @@ impl Solutions {
     }
 
     pub(super) fn pools(&self) -> [&Pool; 2] {
-        [&self.first_pass, &self.any]
+        [&self.first_pass, &self.full_runs]
     }
 
-    /// Samples that wait.
+    /// Number of waiting samples.
     pub(super) fn waiting(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Drops what nobody waits for any more.
+    /// Drops the queued solutions that nobody waits for.
     pub(super) fn sweep(&self) {
-        self.any.sweep();
+        self.full_runs.sweep();
         self.first_pass.sweep();
     }
 
-    /// Puts a sample aside; true where it is the first of its task.
+    /// Parks a sample. True if it is the first for its key.
     fn add(&self, key: Key, job: JudgeJob) -> bool {
         let mut waiting = self.lock();
         let jobs = waiting.entry(key).or_default();
@@ -75,7 +75,7 @@ impl Solutions {
         jobs
     }
 
-    /// Whether any sample under `key` is still wanted; where none is, there is none any more.
+    /// Whether any sample under `key` is still wanted. Drops those that are not.
     fn wanted(&self, key: &Key) -> bool {
         let mut waiting = self.lock();
         let Some(jobs) = waiting.get_mut(key) else {
@@ -92,54 +92,54 @@ impl Solutions {
     }
 }
 
-/// Puts `job` aside until the reference under `key` is there.
-pub(super) fn wait(job: JudgeJob, key: Key) {
+/// Parks `job` until the canonical solution's result under `key` is known.
+pub(super) fn park(job: JudgeJob, key: Key) {
     let (service, lane, task) = (
         Arc::clone(&job.service),
         job.lane,
-        Arc::clone(&job.question.task),
+        Arc::clone(&job.item.task),
     );
-    if service.solutions.add(key, job) {
-        let first_pass = !service.solutions.any.is_idle();
-        let job = SolutionJob {
+    if service.canonical_queue.add(key, job) {
+        let first_pass = !service.canonical_queue.full_runs.is_idle();
+        let job = CanonicalJob {
             service,
             task,
             key,
             lane,
             first_pass,
-            over: false,
+            released: false,
         };
         Box::new(job).queue();
     }
 }
 
-/// A task's own solution, to be run for the samples that wait for it.
-struct SolutionJob {
+/// A canonical solution, to be run for the samples that wait for it.
+struct CanonicalJob {
     service: Arc<Service>,
     task: Arc<RegisteredTask>,
     key: Key,
     lane: Lane,
     first_pass: bool,
-    /// Whether nothing waits for it any more.
-    over: bool,
+    /// Whether no sample waits for it any more.
+    released: bool,
 }
 
-impl SolutionJob {
+impl CanonicalJob {
     fn queue(self: Box<Self>) {
         let service = Arc::clone(&self.service);
         let pool = if self.first_pass {
-            &service.solutions.first_pass
+            &service.canonical_queue.first_pass
         } else {
-            &service.solutions.any
+            &service.canonical_queue.full_runs
         };
         pool.readmit(self.lane, self);
     }
 }
 
-impl Job for SolutionJob {
+impl Job for CanonicalJob {
     fn wanted(&mut self) -> bool {
-        let wanted = self.service.solutions.wanted(&self.key);
-        self.over = !wanted;
+        let wanted = self.service.canonical_queue.wanted(&self.key);
+        self.released = !wanted;
         wanted
     }
 
@@ -150,31 +150,33 @@ impl Job for SolutionJob {
             .try_canonical_result(&self.task, self.first_pass)
         {
             Err(NoCanonicalResult::Elsewhere) => {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
                 self.queue();
             }
             Err(NoCanonicalResult::Long) => {
                 self.first_pass = false;
                 self.queue();
             }
-            Ok(reference) => {
-                self.over = true;
-                for mut job in self.service.solutions.take(&self.key) {
-                    job.reference = Some(reference.clone());
-                    self.service.heavy.readmit(job.lane, Box::new(job));
+            Ok(result) => {
+                self.released = true;
+                for mut job in self.service.canonical_queue.take(&self.key) {
+                    job.canonical_result = Some(result.clone());
+                    self.service
+                        .first_pass_pool
+                        .readmit(job.lane, Box::new(job));
                 }
             }
-            // Its samples are answered as those that were not judged.
+            // Dropping this job drops its samples, which are answered as not judged.
             Err(NoCanonicalResult::Unavailable) => {}
         }
     }
 }
 
-impl Drop for SolutionJob {
+impl Drop for CanonicalJob {
     fn drop(&mut self) {
-        if !self.over {
-            // It panicked, or the service stops. Whoever waits sees the channel close.
-            drop(self.service.solutions.take(&self.key));
+        if !self.released {
+            // It panicked, or the service stops. The samples are dropped, which closes their channels.
+            drop(self.service.canonical_queue.take(&self.key));
         }
     }
 }

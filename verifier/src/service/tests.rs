@@ -21,8 +21,8 @@ use crate::fake_sandbox::{FakeSandbox, completed, doubled, ended};
 use crate::grade::math;
 use crate::graders::no_sandbox;
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ServiceSettings {
+    ServiceSettings {
         limits: RequestLimits {
             body_bytes: 10_000,
             items: 20,
@@ -33,12 +33,12 @@ fn settings() -> Settings {
         cache_bytes: 1 << 20,
         token: None,
         graders: GraderSettings {
-            lean: crate::grade::lean::Settings::default(),
+            lean: crate::grade::lean::LeanSettings::default(),
             workers: 1,
-            math: math::Settings::default(),
+            math: math::MathSettings::default(),
             code: crate::grade::code::Extraction::default(),
             limits: Limits::default(),
-            room: None,
+            memory_pool: None,
             expected_bytes: 1 << 20,
             require: Vec::new(),
         },
@@ -62,8 +62,8 @@ fn registry() -> Registry {
     registry
 }
 
-fn service(settings: Settings) -> Arc<Service> {
-    Service::new(settings, registry(), Kept::default()).unwrap()
+fn service(settings: ServiceSettings) -> Arc<Service> {
+    Service::new(settings, registry(), DiskStores::default()).unwrap()
 }
 
 fn opens(sandbox: &Arc<FakeSandbox>) -> OpenSandbox {
@@ -313,7 +313,7 @@ async fn other_paths_and_methods_are_problems_too() {
 
 #[tokio::test]
 async fn with_a_token_only_its_bearer_is_answered() {
-    let app = app(service(Settings {
+    let app = app(service(ServiceSettings {
         token: Some(Token::new("secret")),
         ..settings()
     }));
@@ -415,7 +415,7 @@ async fn a_verdict_that_is_asked_for_while_the_grader_gets_ready_is_kept_under_i
     let (_, body) = verify(&app, &items).await;
     let early: crate::cache::Key = body["results"][0]["key"].as_str().unwrap().parse().unwrap();
     let sandbox = Arc::new(FakeSandbox::doubling());
-    service.prepare_beside(opens(&sandbox)).unwrap();
+    service.prepare_in_background(opens(&sandbox)).unwrap();
     let judged = async {
         loop {
             let (_, body) = verify(&app, &items).await;

@@ -19,7 +19,7 @@ const MINIF2F: &str = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 
 settings! {
     /// How Lean is run.
     #[derive(Eq)]
-    pub struct Settings {
+    pub struct LeanSettings {
         /// Folder of a built Lake project, such as sandboxes/lean.
         pub project: Option<PathBuf>,
         /// Whether proofs are judged: auto (with the project or the command), or none.
@@ -97,7 +97,7 @@ impl LeanGrader {
     ///
     /// # Errors
     /// Why proofs cannot be judged, and what to do.
-    pub fn open(settings: &Settings, workers: usize) -> Result<LeanGrader, String> {
+    pub fn open(settings: &LeanSettings, workers: usize) -> Result<LeanGrader, String> {
         if settings.backend == Backend::None {
             return Err(
                 "proofs are not judged here: the configuration says lean.backend = \"none\""
@@ -185,8 +185,8 @@ fn jail(choice: JailChoice) -> Result<Jail, String> {
 }
 
 /// The identity of a Lean: a digest of everything that verdicts depend on, and a name for people.
-fn identity(settings: &Settings, program: &Program, pins: &str) -> Identity {
-    let Settings {
+fn identity(settings: &LeanSettings, program: &Program, pins: &str) -> Identity {
+    let LeanSettings {
         axioms,
         checker,
         seconds,

@@ -314,14 +314,14 @@ fn a_statement_that_lean_does_not_accept_is_unavailable() {
 
 #[test]
 fn without_lean_the_error_has_a_remedy() {
-    let error = LeanGrader::open(&Settings::default(), 1).err().unwrap();
+    let error = LeanGrader::open(&LeanSettings::default(), 1).err().unwrap();
     assert!(
         error.contains("sandboxes/lean/README.md") && error.contains("lean.project"),
         "{error}"
     );
-    let none = Settings {
+    let none = LeanSettings {
         backend: Backend::None,
-        ..Settings::default()
+        ..LeanSettings::default()
     };
     let error = LeanGrader::open(&none, 1).err().unwrap();
     assert!(error.contains("lean.backend"), "{error}");
@@ -329,11 +329,11 @@ fn without_lean_the_error_has_a_remedy() {
 
 #[test]
 fn the_digest_depends_on_every_setting_that_affects_verdicts() {
-    let with = |change: fn(&mut Settings)| {
-        let mut settings = Settings {
+    let with = |change: fn(&mut LeanSettings)| {
+        let mut settings = LeanSettings {
             command: vec!["lean".to_owned(), "--json".to_owned()],
             jail: JailChoice::None,
-            ..Settings::default()
+            ..LeanSettings::default()
         };
         change(&mut settings);
         LeanGrader::open(&settings, 1).unwrap().identity.digest

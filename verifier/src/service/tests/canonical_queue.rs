@@ -40,9 +40,9 @@ async fn a_solution_is_run_once_and_no_worker_waits_for_it() {
         let app = app.clone();
         async move { verify(&app, &samples(&solved_by("right slow"), 10)).await }
     });
-    until(|| service.solutions.waiting() == 10).await;
+    until(|| service.canonical_queue.waiting() == 10).await;
     assert_eq!(
-        (service.heavy.load(), service.long.load()),
+        (service.first_pass_pool.load(), service.long_pool.load()),
         ((0, 0), (0, 0))
     );
     let (_, body) = verify(&app, &samples(&doubles(), 3)).await;
@@ -67,7 +67,7 @@ async fn a_solution_that_is_soon_over_does_not_wait_for_those_that_are_not() {
         async move { verify(&app, &tasks).await }
     });
     // Two run, and two were given up in a first try.
-    let [brief, any] = service.solutions.pools();
+    let [brief, any] = service.canonical_queue.pools();
     until(|| any.load() == (2, 2) && brief.load() == (0, 0)).await;
     let (_, body) = verify(&app, &samples(&solved_by("right soon"), 2)).await;
     assert_eq!(verdicts(&body), ["correct"; 2]);
@@ -86,7 +86,7 @@ async fn samples_that_wait_count_as_queued() {
         let app = app.clone();
         async move { verify(&app, &samples(&solved_by("right slow"), 15)).await }
     });
-    until(|| service.solutions.waiting() == 15).await;
+    until(|| service.canonical_queue.waiting() == 15).await;
     let (status, _) = verify(&app, &samples(&doubles(), 6)).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
     assert!(service.gauges().queued >= 15);
@@ -110,16 +110,16 @@ async fn a_solution_that_nobody_waits_for_any_more_is_not_run() {
             .collect();
         async move { verify(&app, &tasks).await }
     });
-    let [brief, any] = service.solutions.pools();
+    let [brief, any] = service.canonical_queue.pools();
     until(|| any.load() == (0, 2) && brief.load() == (2, 1)).await;
     first.abort();
     let _ = first.await;
-    until(|| brief.load().0 == 0 && service.solutions.waiting() <= 3).await;
+    until(|| brief.load().0 == 0 && service.canonical_queue.waiting() <= 3).await;
     gate.open();
     until(|| any.load() == (0, 0) && brief.load() == (0, 0)).await;
-    until(|| service.heavy.load() == (0, 0)).await;
+    until(|| service.first_pass_pool.load() == (0, 0)).await;
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3);
-    assert_eq!(service.solutions.waiting(), 0);
+    assert_eq!(service.canonical_queue.waiting(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -59,7 +59,7 @@ async fn a_full_queue_answers_429_with_a_time_and_keeps_nothing_of_the_batch() {
         let app = app.clone();
         async move { verify(&app, &slow(0, 18)).await }
     });
-    while service.heavy.load().1 < 2 {
+    while service.first_pass_pool.load().1 < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let body = json!({ "items": slow(100, 10) }).to_string();
@@ -80,7 +80,7 @@ async fn a_full_queue_answers_429_with_a_time_and_keeps_nothing_of_the_batch() {
             .unwrap()
             >= 1
     );
-    assert_eq!(service.heavy.load().0, 16);
+    assert_eq!(service.first_pass_pool.load().0, 16);
     gate.open();
     assert_eq!(first.await.unwrap().0, StatusCode::OK);
     assert_eq!(verify(&app, &slow(100, 10)).await.0, StatusCode::OK);
@@ -116,16 +116,16 @@ async fn when_a_client_goes_away_its_queued_items_are_not_judged() {
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
     let request = tokio::spawn(async move { verify(&app, &slow(0, 15)).await });
-    while service.heavy.load() != (13, 2) {
+    while service.first_pass_pool.load() != (13, 2) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     request.abort();
     let _ = request.await;
-    while service.heavy.load().0 != 0 {
+    while service.first_pass_pool.load().0 != 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     gate.open();
-    while service.heavy.load() != (0, 0) {
+    while service.first_pass_pool.load() != (0, 0) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
@@ -143,7 +143,7 @@ async fn a_program_that_is_soon_over_does_not_wait_for_those_that_are_not() {
         let app = app.clone();
         async move { verify(&app, &long).await }
     });
-    while service.long.load() != (8, 2) {
+    while service.long_pool.load() != (8, 2) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let (status, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
