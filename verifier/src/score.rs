@@ -349,11 +349,11 @@ mod tests {
     async fn a_whole_program_is_run_unchanged_and_a_completion_is_not() {
         let (service, sources) = service();
         let program = "s = '''\n```\n    return 2 * n\n```\n'''\n";
-        let samples = [false, true].map(|whole| Sample {
+        let samples = [false, true].map(|is_whole_program| Sample {
             task: "functions/1".to_owned(),
             prompt: String::new(),
             completion: program.to_owned(),
-            whole,
+            is_whole_program,
         });
         let judgements = judge_samples(&service, &samples, TestMode::All, || ()).await;
         let right = |judgement: &Judgement| judgement.reward == Some(1.0);

@@ -57,7 +57,7 @@ fn grader() -> Option<CodeGrader> {
         return None;
     }
     let sandbox = verifier::setup::wasm_folders(&Config::default())
-        .make(&|_| ())
+        .build(&|_| ())
         .unwrap();
     Some(CodeGrader::new(
         Arc::clone(&sandbox),

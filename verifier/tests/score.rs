@@ -256,7 +256,7 @@ fn a_file_of_other_samples_or_other_settings_is_refused_and_kept() {
         ),
         (
             &["--samples", &path, "--math-extraction", "any"],
-            "its judgements were made otherwise (line 1, `starter-math/train-1`, has another key)",
+            "its judgements were made differently (line 1, `starter-math/train-1`, has another key)",
         ),
     ] {
         let said = place.score(&[args, &["--out", out]].concat());

@@ -1,4 +1,4 @@
-//! Clients that take their time, and what becomes of them when the service stops.
+//! Slow clients, and what happens to them when the service stops.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::queue::{Gate, gated, slow};
 use super::*;
 use crate::service::connections::{ConnectionTimeouts, serve_with};
 
-/// Longer than anything here takes.
+/// Longer than anything in these tests takes.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -55,7 +55,7 @@ async fn in_time<T>(what: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test]
-async fn half_a_request_does_not_keep_a_service_from_ending() {
+async fn an_incomplete_request_does_not_keep_a_service_from_stopping() {
     for half in [
         "",
         "POST /v1/ver",
@@ -76,7 +76,7 @@ async fn half_a_request_does_not_keep_a_service_from_ending() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_end_a_head_is_let_go() {
+async fn a_client_that_does_not_complete_a_head_is_disconnected() {
     for (first, head) in [(SHORT, LONG), (LONG, SHORT)] {
         let timeouts = ConnectionTimeouts {
             first,
@@ -86,14 +86,14 @@ async fn a_client_that_does_not_end_a_head_is_let_go() {
         let served = Served::new(&service(settings()), timeouts).await;
         for half in ["", "POST /v1/ver"] {
             let mut client = served.client(half).await;
-            // Closed or reset, as the system likes.
+            // The connection may be closed or reset.
             let _ = in_time(client.read_to_end(&mut Vec::new())).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_connection_beyond_the_bound_waits_until_another_ends() {
+async fn a_connection_over_the_limit_waits_until_another_ends() {
     let timeouts = ConnectionTimeouts {
         first: LONG,
         head: LONG,
@@ -116,7 +116,7 @@ async fn a_connection_beyond_the_bound_waits_until_another_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_judged_when_a_service_stops_gets_its_answer() {
+async fn an_item_that_is_being_judged_when_a_service_stops_gets_its_response() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let timeouts = ConnectionTimeouts {

@@ -1,11 +1,11 @@
-//! What happens while all workers are busy.
+//! The queue while all workers are busy.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use super::*;
 
-/// A sandbox whose programs wait at a gate.
+/// A gate at which programs wait until it opens.
 pub(super) struct Gate(Mutex<bool>, Condvar);
 
 impl Gate {
@@ -26,7 +26,7 @@ impl Gate {
     }
 }
 
-/// A service whose programs that say "slow" wait until the gate opens; those that say "long" do so too, unless they have so little fuel that they end there.
+/// A service in which programs that contain "slow" wait until the gate opens. Programs that contain "long" run out of fuel in a first pass, and wait with their full fuel.
 pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<FakeSandbox>) {
     let service = service(settings());
     let held = Arc::clone(gate);
@@ -51,7 +51,7 @@ pub(super) fn slow(from: usize, count: usize) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_answers_429_with_a_time_and_keeps_nothing_of_the_batch() {
+async fn a_full_queue_answers_429_with_a_retry_time_and_queues_nothing_of_the_batch() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
@@ -110,7 +110,7 @@ async fn mathematics_does_not_wait_for_programs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_a_client_goes_away_its_queued_items_are_not_judged() {
+async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
     let before = sandbox.runs.load(Ordering::SeqCst);
@@ -132,7 +132,7 @@ async fn when_a_client_goes_away_its_queued_items_are_not_judged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_soon_over_does_not_wait_for_those_that_are_not() {
+async fn a_short_program_does_not_wait_for_long_ones() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
@@ -155,5 +155,5 @@ async fn a_program_that_is_soon_over_does_not_wait_for_those_that_are_not() {
     gate.open();
     let (_, body) = first.await.unwrap();
     let results = body["results"].as_array().unwrap();
-    assert!(results.iter().all(|one| one["verdict"] == "correct"));
+    assert!(results.iter().all(|result| result["verdict"] == "correct"));
 }
