@@ -44,7 +44,7 @@ impl<'a> SampleScorer<'a> {
             if let Some(task) = service.registry().get(&sample.task) {
                 program_tasks
                     .entry(sample.task.as_str())
-                    .or_insert_with(|| Arc::new(task.for_programs()));
+                    .or_insert_with(|| Arc::new(task.for_whole_programs()));
             }
         }
         SampleScorer {

@@ -31,7 +31,7 @@ impl<'a> Names<'a> {
     pub(super) fn find(&self, id: &str) -> Result<(&'a str, &'a TaskSpec), String> {
         self.known(id)
             .or_else(|| self.known(&format!("{}/{id}", self.dataset)))
-            .or_else(|| self.known(&self.from_foreign_id(id)?))
+            .or_else(|| self.known(&self.resolve_foreign_id(id)?))
             .ok_or_else(|| self.unknown(id))
     }
 
@@ -39,7 +39,7 @@ impl<'a> Names<'a> {
         self.tasks.get_key_value(id).map(|(id, spec)| (*id, *spec))
     }
 
-    fn from_foreign_id(&self, id: &str) -> Option<String> {
+    fn resolve_foreign_id(&self, id: &str) -> Option<String> {
         let (prefix, rest) = id.split_once('/')?;
         let meant = meant(prefix)?;
         let possible = meant == self.dataset || !datasets::NAMES.contains(&self.dataset);
