@@ -456,11 +456,11 @@ mod tests {
                 atol: 0.0,
                 compare: Compare::Equal,
             });
-            let known = RegisteredTask::from(spec);
-            let known = if is_whole_program {
-                known.for_whole_programs()
+            let task = RegisteredTask::from(spec);
+            let task = if is_whole_program {
+                task.for_whole_programs()
             } else {
-                known
+                task
             };
             [Extraction::Program, Extraction::LastBlock].map(|code| {
                 let settings = GraderSettings {
@@ -473,7 +473,7 @@ mod tests {
                     expected_bytes: 1 << 20,
                     require: Vec::new(),
                 };
-                Graders::new(settings, None).key(&known, "", "x = 1", TestMode::All)
+                Graders::new(settings, None).key(&task, "", "x = 1", TestMode::All)
             })
         };
         let ([one, other], [whole, whole_by_other_rule]) = (keys(false), keys(true));

@@ -223,17 +223,17 @@ mod tests {
 
     #[test]
     fn large_programs_together_never_use_more_than_the_pool() {
-        let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (in_use, max_in_use) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let sandbox = {
-            let (held, most) = (Arc::clone(&held), Arc::clone(&most));
+            let (in_use, max_in_use) = (Arc::clone(&in_use), Arc::clone(&max_in_use));
             FakeSandbox::new(move |_, _, limits| {
                 if limits.memory <= FREE_ALLOWANCE {
                     return Ok(ended(Vec::new(), End::OutOfMemory));
                 }
-                let now = held.fetch_add(limits.memory, Ordering::SeqCst) + limits.memory;
-                most.fetch_max(now, Ordering::SeqCst);
+                let now = in_use.fetch_add(limits.memory, Ordering::SeqCst) + limits.memory;
+                max_in_use.fetch_max(now, Ordering::SeqCst);
                 std::thread::yield_now();
-                held.fetch_sub(limits.memory, Ordering::SeqCst);
+                in_use.fetch_sub(limits.memory, Ordering::SeqCst);
                 Ok(completed(Vec::new()))
             })
         };
@@ -250,8 +250,8 @@ mod tests {
                 });
             }
         });
-        let most = most.load(Ordering::SeqCst);
-        assert!((LIMIT..=2 * LIMIT).contains(&most), "{most}");
+        let max_in_use = max_in_use.load(Ordering::SeqCst);
+        assert!((LIMIT..=2 * LIMIT).contains(&max_in_use), "{max_in_use}");
     }
 
     #[test]

@@ -60,19 +60,19 @@ impl RegisteredTask {
     pub fn inline(spec: TaskSpec) -> RegisteredTask {
         let has_canonical_solution =
             matches!(&spec, TaskSpec::Code(task) if task.canonical.is_some());
-        let known = RegisteredTask::from(spec);
+        let task = RegisteredTask::from(spec);
         let content = if has_canonical_solution {
             KeyWriter::new()
                 .field("brought")
-                .field(known.content.0)
+                .field(task.content.0)
                 .finish()
         } else {
-            known.content
+            task.content
         };
         RegisteredTask {
             content,
             inline: true,
-            ..known
+            ..task
         }
     }
 
@@ -135,14 +135,14 @@ impl Registry {
             .map(|mut task| (std::mem::take(&mut task.id), RegisteredTask::from(task)))
             .collect();
         // The same digest as `Dataset::digest`.
-        let digest = of_tasks(tasks.iter().map(|(id, known)| (id.as_str(), known.content)));
+        let digest = of_tasks(tasks.iter().map(|(id, task)| (id.as_str(), task.content)));
         let mut graders: Vec<String> = Vec::new();
-        for (id, known) in tasks {
-            let grader = grader(&known.spec);
+        for (id, task) in tasks {
+            let grader = grader(&task.spec);
             if !graders.iter().any(|known| known == grader) {
                 graders.push(grader.to_owned());
             }
-            self.tasks.insert(id, Arc::new(known));
+            self.tasks.insert(id, Arc::new(task));
         }
         let info = DatasetInfo {
             name: dataset.name.clone(),

@@ -43,11 +43,15 @@ fn completions() -> Vec<Completion> {
 
 fn tasks() -> HashMap<String, CodeTask> {
     let set = datasets::open(folder().join("tasks.jsonl").to_str().unwrap(), None).unwrap();
-    let of = |task: datasets::Task| match task.spec {
+    let by_entry_point = |task: datasets::Task| match task.spec {
         TaskSpec::Code(task) => (task.entry_point.clone(), task),
         other => panic!("{other:?}"),
     };
-    set.train.into_iter().chain(set.eval).map(of).collect()
+    set.train
+        .into_iter()
+        .chain(set.eval)
+        .map(by_entry_point)
+        .collect()
 }
 
 fn grader() -> Option<CodeGrader> {
@@ -145,7 +149,7 @@ fn each_completion_is_judged_by_the_labelled_program() {
             found.other_program.len(),
         );
         for source in ["SmolLM2-135M-Instruct", "Gemma 3 270M", "hand"] {
-            let of = |names: &[String]| {
+            let count = |names: &[String]| {
                 let ids = completions
                     .iter()
                     .filter(|completion| completion.source == source);
@@ -158,9 +162,9 @@ fn each_completion_is_judged_by_the_labelled_program() {
             };
             println!(
                 "  {source}: {}, {}, {}",
-                of(&found.refused),
-                of(&found.accepted),
-                of(&found.other_program)
+                count(&found.refused),
+                count(&found.accepted),
+                count(&found.other_program)
             );
         }
     }

@@ -400,12 +400,13 @@ fn the_independent_kernel_rejects_a_false_proof_that_lean_accepts() {
     let folders = program.libraries();
     let lean = Compiler::new(program, bounds, 2);
     let statement = "theorem seven_and_five : 7 + 5 = 13 := by\n";
-    let (asked, forged) = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| lean.compile("", &format!("{statement}  sorry\n")).unwrap());
+    let (statement_module, forged) = std::thread::scope(|scope| {
+        let statement_module =
+            scope.spawn(|| lean.compile("", &format!("{statement}  sorry\n")).unwrap());
         let forged =
             format!("set_option debug.skipKernelTC true in\n{statement}  decide +kernel\n");
         let forged = lean.compile("", &forged).unwrap();
-        (asked.join().unwrap(), forged)
+        (statement_module.join().unwrap(), forged)
     });
     assert!(!forged.files.is_empty(), "{:?}", forged.said);
     assert!(
@@ -417,12 +418,12 @@ fn the_independent_kernel_rejects_a_false_proof_that_lean_accepts() {
         "{:?}",
         forged.said
     );
-    let imports = kernel::imports(asked.files.clone()).unwrap();
+    let imports = kernel::imports(statement_module.files.clone()).unwrap();
     assert_eq!(imports, ["Init"]);
     let library = Library::open(&folders, &imports).unwrap();
     let question = Question {
         library: &library,
-        asked: &asked.files,
+        asked: &statement_module.files,
         theorem: "seven_and_five",
         axioms: Axioms::Named,
         budget: Budget::default(),
@@ -433,7 +434,7 @@ fn the_independent_kernel_rejects_a_false_proof_that_lean_accepts() {
     };
     assert!(why.contains("another type"), "{why}");
     assert_eq!(
-        question.proved_by(asked.files.clone()),
+        question.proved_by(statement_module.files.clone()),
         Err(Fault::Proof(kernel::Error::Rejected(
             "it leaves something unproved (`sorryAx`)".to_owned()
         )))

@@ -209,14 +209,14 @@ fn open(path: &Path) -> Result<Database, OpenError> {
 /// Creates missing tables, and deletes tables of other versions of the format.
 fn create_tables(write: &WriteTransaction) -> Result<(), redb::Error> {
     write.open_table(WEIGHTS)?;
-    let mut known = vec![WEIGHTS.name().to_owned()];
+    let mut current = vec![WEIGHTS.name().to_owned()];
     for entries in [ENTRIES, OLD] {
         write.open_table(entries)?;
-        known.push(entries.name().to_owned());
+        current.push(entries.name().to_owned());
     }
     let tables: Vec<_> = write.list_tables()?.collect();
     for table in tables {
-        if !known.iter().any(|known| known == table.name()) {
+        if !current.iter().any(|name| name == table.name()) {
             write.delete_table(table)?;
         }
     }
@@ -297,8 +297,8 @@ fn write_batch(
     // A file that was written before the limit existed has no weight: assume the limit itself.
     let stored = {
         let weights = write.open_table(WEIGHTS)?;
-        let known = weights.get(YOUNG)?.map(|weight| weight.value());
-        known.unwrap_or(bytes)
+        let weight = weights.get(YOUNG)?.map(|weight| weight.value());
+        weight.unwrap_or(bytes)
     };
     let mut young = stored.saturating_add(more);
     if young > bytes / 2 {

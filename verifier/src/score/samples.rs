@@ -195,8 +195,8 @@ fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
         (Some(solution), _) => string("solution", solution)?,
         (None, Some(completion)) => string("completion", completion)?,
         (None, None) => {
-            let known = ["completion", "solution"];
-            return Err(missing(text, "`completion` or `solution`", &known));
+            let fields = ["completion", "solution"];
+            return Err(missing(text, "`completion` or `solution`", &fields));
         }
     };
     if is_whole_program && !matches!(spec, TaskSpec::Code(_)) {

@@ -134,24 +134,24 @@ mod tests {
 
     #[test]
     fn only_gzip_and_identity_are_accepted() {
-        let of = |codings: &[&'static str]| {
+        let coding_of = |codings: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for coding in codings {
                 headers.append(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
             }
             coding(&headers).map_err(|problem| problem.into_response().status().as_u16())
         };
-        assert_eq!(of(&[]), Ok(Coding::Plain));
-        assert_eq!(of(&["identity"]), Ok(Coding::Plain));
-        assert_eq!(of(&["GZip"]), Ok(Coding::Gzip));
-        assert_eq!(of(&["x-gzip"]), Ok(Coding::Gzip));
+        assert_eq!(coding_of(&[]), Ok(Coding::Plain));
+        assert_eq!(coding_of(&["identity"]), Ok(Coding::Plain));
+        assert_eq!(coding_of(&["GZip"]), Ok(Coding::Gzip));
+        assert_eq!(coding_of(&["x-gzip"]), Ok(Coding::Gzip));
         for unknown in [
             &["zstd"][..],
             &["gzip, gzip"],
             &["gzip", "gzip"],
             &["deflate"],
         ] {
-            assert_eq!(of(unknown), Err(415), "{unknown:?}");
+            assert_eq!(coding_of(unknown), Err(415), "{unknown:?}");
         }
     }
 

@@ -72,13 +72,13 @@ async fn a_gzip_body_is_answered_like_a_plain_one() {
 async fn the_limit_applies_to_the_unpacked_size() {
     let (app, _) = ready();
     let limit = settings().limits.body_bytes;
-    let of = |length: usize| {
+    let packed_body = |length: usize| {
         let start = r#"{"items": []"#;
         gzip(format!("{start}{}}}", " ".repeat(length - start.len() - 1)).as_bytes())
     };
-    let (status, text, _) = answer(&app, of(limit), Some("gzip")).await;
+    let (status, text, _) = answer(&app, packed_body(limit), Some("gzip")).await;
     assert_eq!(status, StatusCode::OK, "{text}");
-    let (status, text, _) = answer(&app, of(limit + 1), Some("gzip")).await;
+    let (status, text, _) = answer(&app, packed_body(limit + 1), Some("gzip")).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
     let bomb = gzip(&vec![b' '; 8 << 20]);
     assert!(bomb.len() < limit);

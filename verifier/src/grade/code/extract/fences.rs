@@ -112,17 +112,17 @@ pub(super) enum PartPosition {
 
 /// The fences of `text`.
 pub(super) fn marks(text: &str) -> Vec<Mark> {
-    let mut found = Vec::new();
+    let mut marks = Vec::new();
     let mut line_start = 0;
     for line in text.split_inclusive('\n') {
         let mut at = 0;
         while let Some((start, sign, count)) = run(line, at) {
-            if found.len() == MAX_MARKS {
-                return found;
+            if marks.len() == MAX_MARKS {
+                return marks;
             }
             let mark = mark(line, start, sign, count);
             at = mark.after;
-            found.push(Mark {
+            marks.push(Mark {
                 start: line_start + mark.start,
                 after: line_start + mark.after,
                 ..mark
@@ -130,7 +130,7 @@ pub(super) fn marks(text: &str) -> Vec<Mark> {
         }
         line_start += line.len();
     }
-    found
+    marks
 }
 
 /// The next run of three or more backticks or tildes in `line`, from `at` on: its position, sign and length.
@@ -194,13 +194,13 @@ fn label(rest: &str, alone: bool) -> (Label, usize) {
         .next()
         .unwrap_or_default();
     let after = &trimmed[word.len()..];
-    let known = language(&word.to_ascii_lowercase());
+    let language_label = language(&word.to_ascii_lowercase());
     let ends_line = after.trim_matches(['}', ' ', '\t', '\r', '\n']).is_empty();
     // Another fence in the same line closes a block that begins in it.
     let one_line = run(after, 0).is_some();
     let braced = rest.trim_start().starts_with('{') || after.starts_with(['{', ':', ',', '.']);
     let attributes = alone && !one_line && (braced || after.contains('=') && !after.contains('('));
-    match known {
+    match language_label {
         Some(label) if ends_line || attributes => (label, rest.len()),
         Some(label) if after.starts_with([' ', '\t']) => (
             label,
