@@ -18,7 +18,7 @@ const FIRST: [&[u8]; 2] = [
     include_bytes!("../../kernel/tests/modules/rich/Proof.olean.server"),
 ];
 /// `theorem swap (p q : Prop) (h : p) : And q p`.
-static ASKED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+static STATEMENT: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     vec![
         include_bytes!("../../kernel/tests/modules/false/Proof.olean").to_vec(),
         include_bytes!("../../kernel/tests/modules/false/Proof.olean.server").to_vec(),
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let question = TheoremCheck {
         library: &library,
-        asked: &ASKED,
+        statement: &STATEMENT,
         theorem: "swap",
         axioms: Axioms::Followed,
         budget: Budget {
